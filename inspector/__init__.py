@@ -35,7 +35,7 @@ def reference(kernel: Any, function: Callable[..., Any]) -> None:
     in the order of the arguments, a dict by name, or nothing where it writes to its arguments
     itself; these are clones. The same holds for the kernel in a graph of torch.compile, where a
     ``torch.library.triton_op`` launches it. Outside of ``ptxview verify`` nothing is done. Raises
-    ``TypeError`` where the kernel is none of Triton's.
+    ``TypeError`` where the kernel is not Triton's.
     """
     if not hasattr(kernel, "fn") or not hasattr(kernel, "run"):
         kind = type(kernel).__name__

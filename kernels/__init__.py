@@ -10,7 +10,7 @@ returns the outputs by name. Importing a module compiles nothing and needs no GP
     ptxview time kernels/square.py    # which variant of it is the fastest
 
 Some declare variants of one computation, which ``ptxview time`` runs on the same input, holds
-against each other and ranks. Any file may do that; nothing of ours is imported for it:
+against each other and ranks. Any file may do that; nothing of ptxview is imported for it:
 
 * ``VARIANTS``: a dict from a name to a function, called with what ``inputs`` gives. It may launch
   any number of kernels, and must not change its arguments. What has to be compiled is compiled when

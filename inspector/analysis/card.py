@@ -77,7 +77,7 @@ def tensor_bytes(call: Call, ttir: Placed | None = None) -> Estimate | None:
     A dimension of stride 0 is stored once. Of tensors that ``ttir`` shows to be read or written
     only at loaded indices (the rows of an embedding), no more than is asked for. What a tensor
     that is read and written, or read by many programs, adds to this depends on the caches. None
-    without tensors, or if one has no known size.
+    without tensors, or if a tensor has no known size.
     """
     tensors = [argument for argument in call.arguments if argument.shape is not None]
     sizes = [size for size in map(_bytes, tensors) if size is not None]

@@ -30,7 +30,7 @@ _RECORDED = {
     "memory_bus_width": ("memory_bus_bits", 1),
     "clock_rate": ("clock_hz", 1000),
 }
-"""torch's device properties, the field of ours, and what one unit of theirs is in ours."""
+"""torch's device properties, our field for each, and torch's unit in ours."""
 _IN_TABLE = {"sub_partitions": "warp_allocation_granularity"}
 """Fields that ``reference/devices.toml`` calls by the name of NVIDIA's calculator."""
 
@@ -156,7 +156,7 @@ class _Use(Struct, frozen=True):
 class Occupancy(Struct, frozen=True):
     """What an SM holds of a kernel at once, at most.
 
-    ``blocks`` is 0 where not even one can be launched. ``percent`` is ``warps`` of those that the
+    ``blocks`` is 0 where no block can be launched. ``percent`` is ``warps`` of those that the
     SM could hold. ``limits`` are the blocks that each resource alone allows; what is not used is
     not in it. ``limiters`` are those that allow no more than there are. ``registers_a_warp`` and
     ``shared_a_block`` (bytes) are what is really taken, in whole allocation units and with what

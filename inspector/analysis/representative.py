@@ -1,4 +1,4 @@
-"""What stands for a kernel: one of its variants, and the sizes of what that writes."""
+"""A kernel's representative: one of its variants, and the sizes that it writes."""
 
 from collections.abc import Iterable, Sequence
 from math import prod

@@ -228,7 +228,7 @@ def _element_bits(element: str) -> int | None:
 
 
 def _bytes(shape: tuple[int, ...], bits: int, encoding: str) -> int | None:
-    """The bytes of a tensor in shared memory; None of an encoding with gaps of its own."""
+    """The bytes of a tensor in shared memory; None of an encoding with gaps."""
     if "padded_shared" in encoding:
         return None
     elements = prod(shape) * (2 if "fp4Padded = true" in encoding else 1)

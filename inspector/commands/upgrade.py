@@ -9,7 +9,7 @@ where a kernel got worse than they allow, or no longer compiles.
 import argparse
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,7 +41,6 @@ from inspector.reader.query import select_one
 from inspector.reader.reader import Reader
 from inspector.recording.layout import (
     UPGRADES,
-    BytesContent,
     is_recording,
     record_file,
     store_record,
@@ -49,22 +48,24 @@ from inspector.recording.layout import (
 from inspector.render import check as gate
 from inspector.render import upgrade as report_text
 from inspector.render import upgrade_report
+from inspector.render.upgrade import UpgradeDocument
 from inspector.render.upgrade_report import MAX_CHANGES, MAX_EDITS
 from inspector.sources.compilers import Say
-from inspector.sources.recompiling import Compilers, Recompiled, RecompileRequest, recompile
+from inspector.sources.recompiling import Compilers, RecompileRequest, recompile
 from inspector.sources.trying import TryRequest, recorded_stage_through
 from inspector.system import printing
 from inspector.system.process import run_tool
 from inspector.system.toolchain import Tool, version_of
 
-PARTS = {
+PARTS: dict[Stage | None, str] = {
     Stage.PTX: "ptxas",
     Stage.LLIR: "LLVM's code generator",
     Stage.TTGIR: "Triton's lowering to LLVM IR, and LLVM's optimizer",
     Stage.TTIR: "Triton's passes from TTIR to TTGIR",
+    None: "Triton's front end, and its passes on TTIR",
 }
-"""What follows a stage and not the next one, the last part of the compiler first."""
-FRONT_END = "Triton's front end, and its passes on TTIR"
+"""What follows a stage and not the next one, the last part of the compiler first; None is the
+Python source."""
 EXECUTES = "compiling executes the Python of its kernels"
 TITLES = {"ptxas": "Ptx optimizing assembler", "nvcc": "Cuda compiler driver"}
 """What NVIDIA's programs call themselves; Triton has a ptxas of another name."""
@@ -118,8 +119,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     limits = _limits(args)
     baseline = open_reader(args.path)
     compilers = Compilers(args.python, _tool("ptxas", args.ptxas), _tool("nvcc", args.nvcc))
-    chosen = compilers != Compilers()
-    if chosen == (args.other is not None):
+    if (compilers != Compilers()) == (args.other is not None):
         raise UsageError(
             "give either other compilers or another recording",
             "--python OTHER/bin/python, --ptxas PATH, --nvcc PATH, or the OTHER recording.",
@@ -127,38 +127,31 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if compilers.python is not None and not args.trust and not is_own(baseline.recording):
         ask(Path(args.path), compilers.python, EXECUTES)
     if args.explain is not None:
-        return _explain(args, baseline, compilers)
-    reasons: Mapping[str, str] = {}
-    if chosen:
-        recompiled = _recompiled(args, baseline, compilers)
-        reasons = recompiled.left_out
-    current = open_reader(args.other or str(recompiled.path))
-    left_out = [
-        LeftOutVariant(kernel.name, variant.id, reasons[variant.hash])
-        for kernel, variant in baseline.recording.variants()
-        if variant.hash in reasons
-    ]
-    report = replace(_compared(baseline, current), left_out=tuple(left_out))
+        return _explain(args, baseline)
+    current, left_out = _upgraded(args, baseline, compilers)
+    report = replace(_compared(baseline, current), left_out=left_out)
     report = _estimated(report, (baseline, current), args.estimate)
-    checked = None
+    checked = verdicts = None
     if limits.allowed:
         readings = reading(current), reading(baseline)
         checked = judged(Rules(limits), *readings, all_variants=args.all_variants)
-    _keep((baseline, current), report)
-    return _print(args, (baseline, current), report, checked)
+        verdicts = gate.document(checked, not checked.failed)
+    paths = [Path(r.recording.resolved_path or r.recording.path) for r in (baseline, current)]
+    document = report_text.document((str(paths[0]), str(paths[1])), report, verdicts)
+    _keep(paths[1], report, document)
+    _print(args, report, document, checked)
+    refused = any(variant.compiled_before for variant in report.refused)
+    return Exit.DIFFERENT if refused or (checked is not None and checked.failed) else Exit.OK
 
 
 def _limits(args: argparse.Namespace) -> Limits:
     """The gate's limits, in the words of ``check``; empty without any."""
-    growths = {name: getattr(args, f"max_{name}_growth") for name in GROWTHS}
-    growths["occupancy"] = args.max_occupancy_loss
-    allowed = {
-        name: allowance(text, f"--max-{name}-growth")
-        for name, text in growths.items()
-        if text is not None
-    }
-    if args.no_new_spills:
-        allowed["spills"] = Allowance(0)
+    allowed = {"spills": Allowance(0)} if args.no_new_spills else {}
+    for name in (*GROWTHS, "occupancy"):
+        change = "loss" if name == "occupancy" else "growth"
+        text = getattr(args, f"max_{name}_{change}")
+        if text is not None:
+            allowed[name] = allowance(text, f"--max-{name}-{change}")
     return Limits(allowed=allowed)
 
 
@@ -171,8 +164,12 @@ def _tool(name: str, path: Path | None) -> Tool | None:
     return Tool(name, path.absolute(), version_of(path), f"--{name}")
 
 
-def _recompiled(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> Recompiled:
-    """The recording by other compilers, which is written and said."""
+def _upgraded(
+    args: argparse.Namespace, baseline: Reader, compilers: Compilers
+) -> tuple[Reader, tuple[LeftOutVariant, ...]]:
+    """The newer recording, made here without OTHER, and what was not compiled again for it."""
+    if args.other is not None:
+        return open_reader(args.other), ()
     out = Path(args.out) if args.out else None
     request = RecompileRequest(baseline.recording, compilers, out, args.limit)
     began = time.monotonic()
@@ -182,7 +179,12 @@ def _recompiled(args: argparse.Namespace, baseline: Reader, compilers: Compilers
         f"{recompiled.path}: {plural(recompiled.compiled, 'variant')} compiled, "
         f"{recompiled.failed} failed, {time.monotonic() - began:.0f} s"
     )
-    return recompiled
+    left_out = [
+        LeftOutVariant(kernel.name, variant.id, recompiled.left_out[variant.hash])
+        for kernel, variant in baseline.recording.variants()
+        if variant.hash in recompiled.left_out
+    ]
+    return open_reader(str(recompiled.path)), tuple(left_out)
 
 
 def _compared(baseline: Reader, current: Reader) -> UpgradeReport:
@@ -215,13 +217,13 @@ def _estimated_changes(
 
     Those without an estimate are between what gets slower by it and what gets faster.
     """
-    before, after = map(LaunchEstimates, readers)
+    old_estimates, new_estimates = map(LaunchEstimates, readers)
     estimated = []
     for change in changes:
         if change.in_use and change.a.calls and time.monotonic() < until:
             say(f"estimating {change.kernel.display_name}")
-            old = before.launch_interval_us(change.kernel, change.a)
-            new = after.launch_interval_us(change.kernel, change.b)
+            old = old_estimates.launch_interval_us(change.kernel, change.a)
+            new = new_estimates.launch_interval_us(change.kernel, change.b)
             if old is not None and new is not None:
                 change = replace(change, estimates_us=(old, new))
         estimated.append(change)
@@ -250,12 +252,17 @@ def _estimated_tunings(
             estimates = _estimated_candidates(kernel, tuning, pairs, readers, until)
             unfinished += estimates is None
             if estimates:
-                before = min(estimates, key=lambda candidate: candidate.us[0])
-                # Of equals the former best stays.
-                after = min(estimates, key=lambda c: (c.us[1], c is not before))
-                count = len(estimates)
-                estimated.append(EstimatedTuning(kernel.name, len(pairs), count, before, after))
+                estimated.append(_fastest(kernel, len(pairs), estimates))
     return tuple(estimated), unfinished
+
+
+def _fastest(
+    kernel: Kernel, candidates: int, estimates: Sequence[EstimatedCandidate]
+) -> EstimatedTuning:
+    """The fastest candidates by both compilers; of equals the former best stays."""
+    former = min(estimates, key=lambda candidate: candidate.us[0])
+    best = min(estimates, key=lambda candidate: (candidate.us[1], candidate is not former))
+    return EstimatedTuning(kernel.name, candidates, len(estimates), former, best)
 
 
 def _estimated_candidates(
@@ -267,15 +274,15 @@ def _estimated_candidates(
 ) -> list[EstimatedCandidate] | None:
     """Those of a round's candidates that have an estimate on both sides; None without the time."""
     old_variants, new_variants = zip(*pairs, strict=True)
-    before = _estimates_of(readers[0], kernel, old_variants)
-    after = _estimates_of(readers[1], kernel, new_variants)
+    old_estimates = _estimates_of(readers[0], kernel, old_variants)
+    new_estimates = _estimates_of(readers[1], kernel, new_variants)
     settings = {c.variant: c.config for c in tuning.configurations}
     estimated = []
     for old, new in pairs:
         if time.monotonic() > until:
             return None
-        old_us = before.launch_us(kernel, old)
-        new_us = after.launch_us(kernel, new)
+        old_us = old_estimates.launch_us(kernel, old)
+        new_us = new_estimates.launch_us(kernel, new)
         if old_us is not None and new_us is not None:
             candidate = EstimatedCandidate(old.id, settings[old.id], (old_us, new_us))
             estimated.append(candidate)
@@ -288,36 +295,29 @@ def _estimates_of(reader: Reader, kernel: Kernel, variants: tuple[Variant, ...])
     return LaunchEstimates(common.reader_of(replace(reader.recording, kernels=kernels)))
 
 
-def _keep(readers: tuple[Reader, Reader], report: UpgradeReport) -> None:
+def _keep(path: Path, report: UpgradeReport, document: UpgradeDocument) -> None:
     """Keep the report with the newer recording; why not is said."""
-    baseline, current = (Path(r.recording.resolved_path or r.recording.path) for r in readers)
-    if not is_recording(current):
+    if not is_recording(path):
         return
-    document = report_text.document((str(baseline), str(current)), report, None)
-    record = upgrade_report.record(report, document, datetime.now(UTC))
     try:
-        store_record(current, record, UPGRADES)
+        store_record(path, upgrade_report.record(report, document, datetime.now(UTC)), UPGRADES)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        common.say(f"the report is not kept: {record_file(current, UPGRADES)}: {why}")
+        common.say(f"the report is not kept: {record_file(path, UPGRADES)}: {why}")
 
 
 def _print(
     args: argparse.Namespace,
-    readers: tuple[Reader, Reader],
     report: UpgradeReport,
+    document: UpgradeDocument,
     checked: gate.CheckResult | None,
-) -> int:
-    passed = checked is None or not checked.failed
-    paths = (str(readers[0].recording.path), str(readers[1].recording.path))
-    verdicts = None if checked is None else gate.document(checked, passed)
-    document = report_text.document(paths, report, verdicts)
+) -> None:
     rows = upgrade_report.changed(document, report)
     if args.json:
         common.print_json(document)
     elif args.markdown:
-        checks = [] if checked is None else list(gate.markdown(checked, passed))
-        printing.lines(upgrade_report.markdown(document, rows, checks))
+        checks = [] if checked is None else gate.markdown(checked, not checked.failed)
+        printing.lines(upgrade_report.markdown(document, rows, list(checks)))
     else:
         limit = len(rows) if args.all else MAX_CHANGES
         lines = upgrade_report.lines(document, rows[:limit], printing.out().width, args.all)
@@ -329,46 +329,40 @@ def _print(
         if checked is not None:
             printing.rows(gate.rows(checked, everything=False))
             printing.lines([gate.heading(checked)])
-    refused = any(variant.compiled_before for variant in report.refused)
-    return Exit.OK if passed and not refused else Exit.DIFFERENT
 
 
-def _explain(args: argparse.Namespace, baseline: Reader, compilers: Compilers) -> int:
+def _explain(args: argparse.Namespace, baseline: Reader) -> int:
     """Exchange one part of the compiler after the other, and print what each brings.
 
     Raises ``UsageError`` without an interpreter, or where KERNEL is no kernel of Triton's.
     """
-    if compilers.python is None:
-        raise UsageError("--explain exchanges parts of a Triton: name one with --python PATH")
-    kernel, variant = select_one(baseline.recording, args.explain)
-    made: list[tuple[str, Stage | None, Variant | None, str | None]] = []
-    with printing.progress("exchanging parts") as say:
-        for first, part in PARTS.items():
-            say(f"exchanging {part}")
-            made.append((part, first, *_since(args, baseline, (kernel, variant), first)))
-        say("compiling its source")
-        made.append((FRONT_END, None, *_from_source(args, baseline, variant, compilers)))
-    variants = [variant, *(v for _, _, v, _ in made if v is not None)]
-    distinct = [replace(v, hash=f"{n}", id=f"{n}") for n, v in enumerate(variants)]
-    reader = common.reader_of(
-        replace(
-            baseline.recording,
-            kernels=(replace(kernel, variants=tuple(distinct), autotune=()),),
-            graphs=(),
-            compilations=(),
+    if args.python is None or args.ptxas is not None:
+        raise UsageError(
+            "--explain exchanges the parts of a Triton", "Name it with --python PATH alone."
         )
-    )
+    kernel, variant = select_one(baseline.recording, args.explain)
     parts: list[PartExchange] = []
-    number = 0
-    for part, stage, exchanged_variant, failed in made:
-        if exchanged_variant is None:
-            parts.append(PartExchange(part, stage, failed=failed or "it is not known why"))
-            continue
-        pair = (distinct[number], distinct[number + 1])
-        number += 1
-        edits = edits_between((reader, reader), pair)
-        figures = figure_changes((reader, reader), pair)
-        parts.append(PartExchange(part, stage, edits, figures))
+    last = variant
+    with (
+        printing.progress("exchanging parts") as say,
+        tempfile.TemporaryDirectory(prefix="ptxview-") as folder,
+    ):
+        for stage, part in PARTS.items():
+            say(f"exchanging {part}")
+            if stage is None:
+                exchanged, failed = _from_source(args, baseline, (kernel, variant), Path(folder))
+            else:
+                exchanged, failed = _since(args, baseline, (kernel, variant), stage)
+            if exchanged is None:
+                parts.append(PartExchange(part, stage, failed=failed or "it is not known why"))
+                continue
+            pair = replace(last, hash="before"), replace(exchanged, hash="after")
+            both = replace(kernel, variants=pair, autotune=())
+            reader = common.reader_of(replace(baseline.recording, kernels=(both,), graphs=()))
+            edits = edits_between((reader, reader), pair)
+            figures = figure_changes((reader, reader), pair)
+            parts.append(PartExchange(part, stage, edits, figures))
+            last = exchanged
     if args.json:
         common.print_json(report_text.parts_document(kernel, variant, parts))
     else:
@@ -392,25 +386,21 @@ def _since(
 
 
 def _from_source(
-    args: argparse.Namespace, reader: Reader, variant: Variant, compilers: Compilers
+    args: argparse.Namespace, reader: Reader, launched: tuple[Kernel, Variant], folder: Path
 ) -> tuple[Variant | None, str | None]:
-    """What the other compiler makes of the recorded Python, or why it makes nothing."""
-    with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
-        out = Path(name) / "upgraded.ptxview"
-        request = RecompileRequest(
-            reader.recording, compilers, out, args.limit, only=frozenset((variant.hash,))
-        )
-        try:
-            recompile(request, lambda text: None)
-        except UsageError as error:
-            return None, error.message
-        for _, upgraded in open_reader(str(out)).recording.variants():
-            if upgraded.hash == variant.hash:
-                # The recording is removed.
-                stages = {
-                    stage: replace(file, content=BytesContent(file.content.read()))
-                    for stage, file in upgraded.stages.items()
-                }
-                made = None if upgraded.uncompiled else replace(upgraded, stages=stages)
-                return made, upgraded.failed
-    return None, "it was not compiled again"
+    """What the other compiler makes of the recorded Python, or why it makes nothing.
+
+    ``folder`` gets the recording of it.
+    """
+    kernel, variant = launched
+    kernels = (replace(kernel, variants=(variant,)),)
+    recording = replace(reader.recording, kernels=kernels)
+    out = folder / "upgraded.ptxview"
+    request = RecompileRequest(recording, Compilers(args.python), out, args.limit)
+    try:
+        recompile(request, lambda text: None)
+    except UsageError as error:
+        return None, error.message
+    upgraded = open_reader(str(out)).recording.variants()
+    recompiled = next(other for _, other in upgraded if other.hash == variant.hash)
+    return None if recompiled.uncompiled else recompiled, recompiled.failed

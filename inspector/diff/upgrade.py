@@ -8,7 +8,7 @@ opcodes of which a variant has as many as before are not counted, since they hav
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -315,9 +315,9 @@ def _edits_of(
     a_function, b_function = functions
     if a_function is None or b_function is None:
         return Counter()
-    a_counts, b_counts = map(opcodes, listings, (a_function, b_function))
-    fewer = {name for name, count in a_counts.items() if count > b_counts.get(name, 0)}
-    more = {name for name, count in b_counts.items() if count > a_counts.get(name, 0)}
+    a_counts, b_counts = map(Counter, map(opcodes, listings, (a_function, b_function)))
+    fewer = a_counts - b_counts
+    more = b_counts - a_counts
     edits: Counter[Edit] = Counter()
     if not fewer and not more:
         return edits
@@ -333,10 +333,10 @@ def _edits_of(
     return edits
 
 
-def _opcodes_in(listing: Listing, span: tuple[int, int], among: set[str]) -> Counter[str]:
+def _opcodes_in(listing: Listing, span: tuple[int, int], among: Container[str]) -> Counter[str]:
     """The opcodes of some lines, those of ``among`` alone."""
     lines = listing.lines[span[0] - 1 : span[1] - 1]
-    return Counter(line.opcode for line in lines if line.opcode in among)
+    return Counter(line.opcode for line in lines if line.opcode and line.opcode in among)
 
 
 def _cost(change: Change) -> tuple[object, ...]:

@@ -526,7 +526,7 @@ def _without_source(kind: str, event: Event) -> dict[str, object]:
 
 
 def _whole_words(names: Iterable[str]) -> re.Pattern[str]:
-    """A pattern of any of the names as whole words, the longest first; of none if there is none."""
+    """A pattern of any of the names as whole words, longest first; nothing without names."""
     alternatives = "|".join(map(re.escape, sorted(names, key=lambda n: (-len(n), n))))
     return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)" if alternatives else r"(?!)")
 

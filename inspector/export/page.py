@@ -279,7 +279,7 @@ class PageBuilder(Struct):
         )
 
     def _analysis(self, kernel: Kernel, variant: Variant) -> dict[str, object]:
-        """What is said of a variant as a whole; of equal digests ``diff`` finds no change."""
+        """A variant's summary; of equal digests ``diff`` finds no change."""
         reader = self.reader
         variant_card = reader.facts.card(variant)
         launch_time = self.evidence.launch_time(kernel, variant)

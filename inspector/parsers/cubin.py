@@ -115,7 +115,7 @@ def read_names(table: bytes, places: Iterable[int]) -> list[str]:
     """Return the NUL-terminated names at some places of a table.
 
     Raises:
-        ValueError: One has no end, or all together are longer than a table's shared endings allow.
+        ValueError: A string has no end, or all are longer than a table's shared endings allow.
     """
     room = 16 * len(table) + 65536
     out = []

@@ -165,7 +165,7 @@ class _Scope:
 
 
 def _is_certain(plain_match: re.Match[str]) -> bool:
-    """Whether a line within an unfinished statement is an instruction of its own."""
+    """Whether a line within an unfinished statement is a separate instruction."""
     return bool(plain_match[2]) or plain_match[3].partition(".")[0] in KNOWN
 
 

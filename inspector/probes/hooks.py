@@ -124,7 +124,7 @@ def observed(
 
 
 _count_lock = None
-"""Held while a count grows, where Python has no lock of its own: on a free-threaded build."""
+"""Held while a count grows, where Python has no global lock: on a free-threaded build."""
 if not getattr(sys, "_is_gil_enabled", lambda: True)():
     import threading
 

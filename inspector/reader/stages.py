@@ -35,7 +35,7 @@ from inspector.system.printing import narrate
 
 DISASSEMBLED = "nvdisasm -c"
 LARGE_CUBIN_BYTES = 8 << 20
-"""Bytes of a cubin from which on it is said that one has to wait."""
+"""Bytes of a cubin from which a message announces the wait."""
 LINK_STAGES = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.SASS)
 """Stages whose links say which lines of the source became code, the best first."""
 

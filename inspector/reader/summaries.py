@@ -124,7 +124,7 @@ class Summaries:
         seconds: float = COUNTING_SECONDS,
         say: Callable[[str], object] = lambda text: None,
     ) -> list[Variant]:
-        """Count hints: cached ones, then of small code for ``seconds``; returns what is left.
+        """Count hints: cached ones, then of small code for ``seconds``; returns the others.
 
         ``say`` is given the progress.
         """
@@ -153,7 +153,7 @@ class Summaries:
         return key in self._summaries
 
     def _read_cubin(self, variants: Sequence[Variant], until: float = math.inf) -> None:
-        """Read the kernels of one cubin, the first of them whatever the time; nothing else is kept
+        """Read the kernels of one cubin, the first even after ``until``; nothing else is kept
         of them, there may be thousands."""
         for index, variant in enumerate(variants):
             if index and time.monotonic() >= until:

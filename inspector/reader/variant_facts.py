@@ -469,7 +469,7 @@ class VariantFacts:
         return found if placed is None else with_places(found, placed)
 
     def _placed_ttgir(self, variant: Variant) -> str | None:
-        """The TTGIR of a variant with the places of its allocations, if its passes were told."""
+        """The TTGIR of a variant with the places of its allocations, if its passes were listed."""
         from inspector.analysis.shared_memory import PLACED
         from inspector.reader.passes import cached_passes
 

@@ -240,7 +240,7 @@ class Tunings:
 
         ``files``: the kernel in each of Inductor's files, by the file's name. ``graphs``: their
         ids, and of each the ids of its kernels by name. ``candidate_time``: that of a candidate
-        without a kernel of its own, by the process's id and the candidate's number.
+        without a separate kernel, by the process's id and the candidate's number.
         """
         tunings_of: dict[Key, list[Tuning]] = {}
         for name, recorded in self._tunings.items():

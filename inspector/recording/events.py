@@ -510,7 +510,7 @@ class ConfigurationRow(Struct, frozen=True):
 
 
 class TuningRecorded(Event, frozen=True, kw_only=True):
-    """``autotune`` and ``autotune_failed``: one tuning; a failed one has one ``configuration``.
+    """``autotune`` and ``autotune_failed``: one tuning, of one ``configuration`` if it failed.
 
     ``tuning`` is its number in the process. ``has_subset`` is whether only a part of its
     configurations is known, from a compiler's cache on disk.

@@ -24,7 +24,7 @@ class VariantMetrics(Protocol):
 
 
 class Metrics(Struct, frozen=True):
-    """The metrics of a table that has no rows of its own."""
+    """The metrics of a table without separate rows."""
 
     resources: Resources
     occupancy: float | None = None

@@ -131,7 +131,7 @@ class KernelCompileRow(Struct, frozen=True, kw_only=True):
 
 
 class FailedRow(Struct, frozen=True):
-    """Compiles and kernels that came to nothing, and the seconds they took together."""
+    """Compiles and kernels that failed, and the seconds they took together."""
 
     count: int
     seconds: float | None

@@ -265,7 +265,7 @@ class CompileLine(Struct, frozen=True):
     """A line for people, and the line of the program that it is about, None if it is about none.
 
     ``kernel`` is the kernel that it is about: its id, the hash of its variant, or the ids of kernel
-    and variant with a blank between. ``opens``: more lines come beneath it where one asks for them.
+    and variant with a blank between. ``opens``: more lines follow beneath it on request.
     ``about`` is said of it where it is chosen. ``tuned`` are the ids of kernels that a round of
     tuning, or one of its candidates, was for.
     """

@@ -32,7 +32,7 @@ BUSY_SHARE = 0.9
 HOW_TO_TIME = "ptxview time, or run it again"
 """What gives a recording without times of its launches some."""
 BAR_CELLS = 12
-"""Cells of the bar that stands for the largest share."""
+"""Cells of the bar of the largest share."""
 
 
 class Cost(Struct, frozen=True):
@@ -60,7 +60,7 @@ class Cost(Struct, frozen=True):
 
     @property
     def hint(self) -> str | None:
-        """The rule of the hint that may gain most, "" if there is none; None if not looked for."""
+        """The rule of the hint that may gain most, "" without a hint; None if not looked for."""
         return self.hint_beside(())
 
     def hint_beside(self, common: Collection[str]) -> str | None:

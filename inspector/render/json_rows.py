@@ -232,7 +232,7 @@ class VariantRow(Struct, frozen=True, kw_only=True):
     """One compilation of a kernel.
 
     ``launches`` and ``benchmarks`` count launches of the program and of autotuning, ``ranks`` are
-    those that compiled it. ``missing`` says of a stage why there is none.
+    those that compiled it. ``missing`` says of a stage why it is absent.
     """
 
     id: str

@@ -92,7 +92,7 @@ def _without_spaces(argument: str) -> str:
 
 
 def _telling_places(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the fewest places at which rows differ, the most telling first, then in order."""
+    """Return the fewest places at which rows differ, the most distinctive first, then in order."""
     places: list[int] = []
     columns = range(min(map(len, rows)))
     groups = 1

@@ -127,7 +127,7 @@ def _shapes(variant: Variant) -> list[str]:
 def _other_parts(variants: Sequence[Variant]) -> list[list[str]]:
     """Differing types, specializations, compiler flags, targets and traits of each variant.
 
-    Of types, specializations and flags those by which the variants are told apart, and the number
+    Of types, specializations and flags those that distinguish the variants, and the number
     of the others.
     """
     kinds = (
@@ -208,7 +208,7 @@ def _telling_parts(rows: Rows, strongest: bool = False) -> list[list[str]]:
 
 
 def _id_digits(ids: Collection[str]) -> int:
-    """The least number of digits, ``DIGITS`` or more, by which ids are told apart."""
+    """The least number of digits, ``DIGITS`` or more, that distinguishes ids."""
     digits = DIGITS
     while len({ident[:digits] for ident in ids}) < len(ids):
         digits += 1

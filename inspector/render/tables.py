@@ -59,7 +59,7 @@ LAYOUT = frozenset(
 _MOVE_OPERATORS = LAYOUT | {"iota", "broadcast_in_dim"}
 MAX_OPERATORS = 3
 TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
-"""Constants of templates; the last is read from TTGIR where there are none."""
+"""Constants of templates; the last is read from TTGIR without them."""
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
 

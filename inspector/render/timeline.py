@@ -1,6 +1,6 @@
 """The timeline of a GPU: streams as rows, a bar a kernel, and what ran: lines, JSON, a picture.
 
-Where a column stands for more time than a kernel takes, its height is the share of the time in
+Where a column is more time than a kernel takes, its height is the share of the time in
 which the stream worked.
 """
 
@@ -170,7 +170,7 @@ def lane_bars(
         timeline: The whole.
         lane: The index of the stream.
         view: What is drawn.
-        chosen: The span that is drawn even if it has no column of its own.
+        chosen: The span that is drawn even if it shares its column.
     """
     streams = timeline.streams
     indexes = streams.between(int(view.begin), int(view.end) + 1)
@@ -193,7 +193,7 @@ def lane_bars(
 
 
 def _bar(name: str, span: int, heights: Sequence[int]) -> Iterator[Bar]:
-    """A bar with its name in it, as far as there is room."""
+    """A bar with as much of its name as fits."""
     solid = all(height >= 7 for height in heights[1:-1])
     room = len(heights) - 2 if solid and len(heights) >= MIN_LABEL_CELLS else 0
     label = padded(name, room).rstrip() if room else ""

@@ -141,7 +141,7 @@ def rows(report: VerifyReport, lines: Lines, width: int) -> Iterator[Text]:
 
 
 NARROW_COLUMNS = 120
-"""Below which a kernel's reason has a line of its own."""
+"""Below which a kernel's reason has a separate line."""
 VERDICT_COLUMNS = 17
 
 

@@ -216,11 +216,7 @@ def _folder(
             readers.append((name, _triton(directory, name, stage_names, root, allowance)))
     scripts = [n for n in names if n.endswith(".py")]
     readers.extend((name, from_file(directory / name, root, scripts)) for name in tunings)
-    for name in names:
-        if _INDUCTOR_CODE.fullmatch(name):
-            readers.append((name, _inductor(directory / name, root)))
-        elif name.endswith(".log") and "torch_trace" in name:
-            readers.append((name, traces.from_torch_trace(directory / name, root)))
+    readers.extend(_inductor_readers(directory, names, root))
     for name, events in readers:
         try:
             yield from events
@@ -228,6 +224,17 @@ def _folder(
             yield _problem(directory / name, error.message)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             yield _problem(directory / name, f"is not as torch writes it: {type(error).__name__}")
+
+
+def _inductor_readers(
+    directory: Path, names: Iterable[str], root: Path
+) -> Iterator[tuple[str, Iterator[Event]]]:
+    """The files of Inductor's code and of torch's traces, each with the reader of its events."""
+    for name in names:
+        if _INDUCTOR_CODE.fullmatch(name):
+            yield name, _inductor(directory / name, root)
+        elif name.endswith(".log") and "torch_trace" in name:
+            yield name, traces.from_torch_trace(directory / name, root)
 
 
 _INDUCTOR_CODE = re.compile(r"c[a-z2-7]{51}\.py")

@@ -93,25 +93,18 @@ class Compilers(Struct, frozen=True):
 
 
 class RecompileRequest(Struct, frozen=True):
-    """Which recording to compile again. ``limit`` is the most seconds that one kernel may take;
-    ``out`` where to write, as of a run; ``only`` the hashes of variants, where not all."""
+    """Which variants of a recording to compile again: those of ``recording``, which may be some.
+
+    ``limit`` is the most seconds that one kernel may take, ``out`` where to write, as of a run.
+    """
 
     recording: Recording
     compilers: Compilers
     out: Path | None = None
     limit: float = 600.0
-    only: frozenset[str] | None = None
-
-    def variants(self) -> list[tuple[Kernel, Variant]]:
-        """What to compile."""
-        return [
-            pair
-            for pair in self.recording.variants()
-            if self.only is None or pair[1].hash in self.only
-        ]
 
 
-class Made(Struct, frozen=True):
+class Product(Struct, frozen=True):
     """What a compiler made of one variant: the fields that replace those of its event, and the
     contents that they name by their SHA-256."""
 
@@ -155,18 +148,19 @@ def recompile(request: RecompileRequest, say: Say, go_on: GoOn = lambda: True) -
     except RunFailed as error:
         raise UsageError(error.message, error.hint) from None
     try:
-        made = recompiling.made()
-        if not made:
+        products = recompiling.products()
+        if not products:
             reasons = "; ".join(dict.fromkeys(recompiling.left_out.values()))
             raise UsageError(
                 f"nothing of {place.name} can be compiled again"
                 + (f": {reasons}" if reasons else "")
             )
         with closing(Writer(folder)) as writer:
-            for event in recompiling.events(made, writer):
+            for event in recompiling.events(products, writer):
                 writer.event(**event)
             recording = open_path(folder)
-            for event in measured_spills(recording, recompiling.triton_folder, cache, go_on):
+            triton_folder = recompiling.versions.get("triton_folder")
+            for event in measured_spills(recording, triton_folder, cache, go_on):
                 writer.event(**event)
         if pack_to is not None:
             pack(folder, pack_to)
@@ -175,8 +169,8 @@ def recompile(request: RecompileRequest, say: Say, go_on: GoOn = lambda: True) -
         stop_tools()
         remove(folder)
         raise
-    failed = sum(result.failed for result in made.values())
-    return Recompiled(pack_to or folder, len(made) - failed, failed, recompiling.left_out)
+    failed = sum(product.failed for product in products.values())
+    return Recompiled(pack_to or folder, len(products) - failed, failed, recompiling.left_out)
 
 
 def _place_of(request: RecompileRequest, place: Path) -> Path | None:
@@ -207,106 +201,111 @@ class _Recompiling:
         say: Say,
         go_on: GoOn,
     ) -> None:
-        self.request, self._recorded, self._cache = request, events, cache
-        self._say, self._go_on = say, go_on
+        self.request = request
+        self._recorded = events
+        self._cache = cache
+        self._say = say
+        self._go_on = go_on
         self.left_out: dict[str, str] = {}
         """Why a variant is not compiled again, by its hash: it is not known what is made of it."""
-        self._versions: dict[str, str | None] = {}
+        self.versions: dict[str, str | None] = {}
+        """Of the other interpreter, as ``toolchain.versions`` has them."""
 
-    @property
-    def triton_folder(self) -> str | None:
-        return self._versions.get("triton_folder")
-
-    def made(self) -> dict[str, Made]:
-        """What was made of each variant, by the hash of Triton's and by the digest of CUDA's."""
+    def products(self) -> dict[str, Product]:
+        """The products of each variant, by its hash."""
         compilers = self.request.compilers
-        made: dict[str, Made] = {}
+        products: dict[str, Product] = {}
         if compilers.python is not None:
-            made |= self._by_triton(compilers.python, compilers.ptxas)
+            products |= self._by_triton(compilers.python, compilers.ptxas)
         elif compilers.ptxas is not None:
-            made |= self._by_ptxas(compilers.ptxas)
+            products |= self._by_ptxas(compilers.ptxas)
         if compilers.nvcc is not None:
-            made |= self._by_nvcc(compilers.nvcc)
-        return made
+            products |= self._by_nvcc(compilers.nvcc)
+        return products
 
     # -- Triton ------------------------------------------------------------------------------
 
-    def _by_triton(self, python: str, ptxas: Tool | None) -> dict[str, Made]:
-        self._versions = toolchain.versions(python)
-        if not self._versions:
+    def _by_triton(self, python: str, ptxas: Tool | None) -> dict[str, Product]:
+        self.versions = toolchain.versions(python)
+        if not self.versions:
             raise ToolMissing(f"{python} is no Python that can be started")
-        if self._versions.get("triton") is None:
+        if self.versions.get("triton") is None:
             raise no_triton(python, "the recorded kernels")
-        stamp = repr(ptxas) + _stamp(self._versions)
+        stamp = repr(ptxas) + _stamp(self.versions)
         jobs: dict[str, dict[str, object]] = {}
         keys: dict[str, str] = {}
-        made: dict[str, Made] = {}
+        products: dict[str, Product] = {}
         sources = KernelSources(self._recorded)
-        for kernel, variant in self.request.variants():
+        for kernel, variant in self.request.recording.variants():
             if kernel.origin not in TRITON:
                 continue
             try:
-                jobs[variant.hash] = job = _job(kernel, variant, sources)
+                job = _job(kernel, variant, sources)
             except PtxviewError as error:
                 self.left_out[variant.hash] = error.message
                 continue
-            keys[variant.hash] = self._cache.key("recompiled", stamp, json.dumps(job, default=str))
-            if (kept := self._cache.get(keys[variant.hash])) is not None:
-                made[variant.hash] = msgspec.msgpack.decode(zlib.decompress(kept), type=Made)
-        jobs = {digest: job for digest, job in jobs.items() if digest not in made}
-        if made and jobs:
-            self._say(f"{len(made)} were compiled before; {len(jobs)} remain")
+            key = self._cache.key("recompiled", stamp, json.dumps(job, default=str))
+            cached = self._cache.get(key)
+            if cached is None:
+                jobs[variant.hash] = job
+                keys[variant.hash] = key
+            else:
+                products[variant.hash] = msgspec.msgpack.decode(
+                    zlib.decompress(cached), type=Product
+                )
+        if products and jobs:
+            self._say(f"{len(products)} were compiled before; {len(jobs)} remain")
 
-        def keep(digest: str, result: Made) -> None:
-            if not result.failed:
-                self._cache.store(keys[digest], zlib.compress(msgspec.msgpack.encode(result), 1))
-            made[digest] = result
+        def keep(digest: str, product: Product) -> None:
+            if not product.failed:
+                self._cache.store(keys[digest], zlib.compress(msgspec.msgpack.encode(product), 1))
+            products[digest] = product
 
         if jobs:
             self._by_child(python, ptxas, jobs, keep)
-        return made
+        return products
 
     def _by_child(
         self,
         python: str,
         ptxas: Tool | None,
         jobs: Mapping[str, dict[str, object]],
-        keep: Callable[[str, Made], None],
+        keep: Callable[[str, Product], None],
     ) -> None:
-        """Have a child compile the jobs; each result is kept while it goes on with the next."""
+        """Have a child compile the jobs; ``keep`` gets each product while it compiles the next."""
         with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
             folder = Path(name)
-            digests = list(jobs)
-            kernels = [{**jobs[d], "folder": str(folder / f"{n}.made")} for n, d in enumerate(jobs)]
+            remaining = dict(enumerate(jobs))
+            folders = {digest: folder / f"{number}" for number, digest in remaining.items()}
+            kernels = [{**job, "folder": str(folders[digest])} for digest, job in jobs.items()]
             job_file, results = folder / "job.json", folder / "results.jsonl"
             limits = {"workers": cores(), "seconds": self.request.limit}
             job_file.write_text(json.dumps({**limits, "kernels": kernels}, default=str), "utf-8")
             argv = by_probes(python, "cross_compile.recompile", job_file, results)
-            # The recording that the program's own events go to: none is made of them.
+            # Events of the program itself go to a recording that nobody reads.
             env = triton_environment(folder) | {"PTXVIEW_RECORDING": str(folder / "own")}
             if ptxas is not None:
-                env |= dict.fromkeys(
-                    ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(ptxas.path)
-                )
-            remaining = dict(enumerate(digests))
+                names = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
+                env |= dict.fromkeys(names, str(ptxas.path))
 
-            def keep_result(n: int, record: Mapping[str, object]) -> None:
-                digest = remaining.pop(n)
-                _, cannot, why = str(record.get("printed")).rpartition("CannotCompile: ")
-                if cannot:
-                    self.left_out[digest] = why.strip()
-                    return
-                keep(digest, _made(folder / f"{n}.made", str(jobs[digest]["name"]), record))
+            def take(number: int, result: Mapping[str, object]) -> None:
+                digest = remaining.pop(number)
+                _, refusal, reason = str(result.get("printed")).rpartition("CannotCompile: ")
+                if refusal:
+                    self.left_out[digest] = reason.strip()
+                else:
+                    name = str(jobs[digest]["name"])
+                    keep(digest, _recorded_product(folders[digest], name, result))
 
             began = time.monotonic()
 
             def go_on() -> bool:
-                before = len(remaining)
-                for record in _records(results):
-                    n = record.get("kernel")
-                    if isinstance(n, int) and n in remaining:
-                        keep_result(n, record)
-                if len(remaining) != before:
+                count = len(remaining)
+                for result in files.records(results) if results.exists() else ():
+                    number = as_map(result).get("kernel")
+                    if isinstance(number, int) and number in remaining:
+                        take(number, as_map(result))
+                if len(remaining) != count:
                     done = len(jobs) - len(remaining)
                     seconds = (time.monotonic() - began) / done * len(remaining)
                     self._say(f"{done} of {len(jobs)} compiled, about {seconds:.0f} s remain")
@@ -317,14 +316,14 @@ class _Recompiling:
             if ended.status == NO_TRITON:
                 raise no_triton(python, "the recorded kernels")
             go_on()
-            for n in list(remaining):
-                keep_result(n, {"status": ended.status, "printed": ended.complaint})
+            for number in list(remaining):
+                take(number, {"status": ended.status, "printed": ended.complaint})
 
     # -- ptxas, nvcc -------------------------------------------------------------------------
 
-    def _by_ptxas(self, ptxas: Tool) -> dict[str, Made]:
+    def _by_ptxas(self, ptxas: Tool) -> dict[str, Product]:
         """The recorded PTX of every variant, assembled with the options that Triton gives."""
-        pairs = {v.hash: (k, v) for k, v in self.request.variants()}
+        pairs = {v.hash: (k, v) for k, v in self.request.recording.variants()}
         jobs = []
         for kernel, variant in pairs.values():
             file = variant.stages.get(Stage.PTX)
@@ -346,21 +345,21 @@ class _Recompiling:
                 source, target, options, seconds=seconds, go_on=self._go_on, ptxas_tools=(ptxas,)
             )
 
-        made = {}
+        products = {}
         with closing(side_by_side(run, jobs)) as outcomes:
             for n, (job, outcome) in enumerate(zip(jobs, outcomes, strict=True), 1):
                 kernel, variant, _ = job
                 self._say(f"{n} of {len(jobs)}: {kernel.display_name}")
-                made[variant.hash] = _assembled(kernel, variant, outcome)
-        return made
+                products[variant.hash] = _assembled(kernel, variant, outcome)
+        return products
 
-    def _by_nvcc(self, nvcc: Tool) -> dict[str, Made]:
+    def _by_nvcc(self, nvcc: Tool) -> dict[str, Product]:
         """The recorded CUDA C++ of every build, compiled with the options of its build."""
         events: dict[str, dict[str, object]] = {}
         for event in self._recorded.events:
             if event.get("event") == "device_code" and event.get("source_blob"):
                 events[_identity(event)] = event
-        made = {}
+        products = {}
         with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
             for n, (identity, event) in enumerate(events.items()):
                 content = self._recorded.blob(event.get("source_blob"))
@@ -388,52 +387,60 @@ class _Recompiling:
                     go_on=self._go_on,
                     tool=nvcc,
                 )
-                made[identity] = _made_of_cuda(compiled)
-        return made
+                products[identity] = _built(compiled)
+        return products
 
     # -- the new recording -------------------------------------------------------------------
 
-    def events(self, made: Mapping[str, Made], writer: Writer) -> Iterator[dict[str, object]]:
+    def events(
+        self, products: Mapping[str, Product], writer: Writer
+    ) -> Iterator[dict[str, object]]:
         """The events of the new recording; the contents that they name are written before."""
         replaced: set[str] = set()
         with_source = {
-            str(e.get("hash")) for e in self._recorded.events if e.get("source") is not None
+            str(event.get("hash"))
+            for event in self._recorded.events
+            if event.get("source") is not None
         }
         for event in self._recorded.events:
             kind = str(event.get("event"))
-            identity = _identity(event)
             if kind in NOT_OF_NEW_CODE or kind.startswith("driver"):
                 continue
+            identity = _identity(event)
             if kind in COMPILATIONS and identity in self.left_out:
                 continue
-            if identity in made and kind in COMPILATIONS:
+            product = products.get(identity) if kind in COMPILATIONS else None
+            if product is not None:
                 lacks_source = event.get("source") is None and identity in with_source
                 if identity in replaced or lacks_source:
                     continue
                 replaced.add(identity)
-                for data in made[identity].contents.values():
+                for data in product.contents.values():
                     writer.blob(data)
-                event = _exchanged(event, made[identity].fields)
-                yield from made[identity].figures
+                event = _exchanged(event, product.fields)
+                yield from product.figures
             elif kind == "autotune":
                 event = _unmeasured(event)
-            for digest in content_names(event):
-                content = self._recorded.blob(digest)
-                # A hash looks like the name of a content; a damaged one stays behind.
-                with suppress(PtxviewError):
-                    if content is not None and writer.stored(digest) is None:
-                        writer.blob(content.read())
+            self._copy_contents(event, writer)
             yield event
         yield {"event": "tools", "tools": self._tools()}
+
+    def _copy_contents(self, event: Event, writer: Writer) -> None:
+        """Write what an event names of the recording's contents."""
+        for digest in content_names(event):
+            content = self._recorded.blob(digest)
+            # A hash looks like the name of a content; a damaged one stays behind.
+            with suppress(PtxviewError):
+                if content is not None and writer.stored(digest) is None:
+                    writer.blob(content.read())
 
     def _tools(self) -> dict[str, str]:
         compilers = self.request.compilers
         tools = dict(self.request.recording.tools)
-        tools |= {name: v for name, v in self._versions.items() if name == "triton" and v}
-        for name in ("ptxas", "nvcc"):
-            tool: Tool | None = getattr(compilers, name)
+        tools |= {name: v for name, v in self.versions.items() if name == "triton" and v}
+        for tool in (compilers.ptxas, compilers.nvcc):
             if tool is not None and tool.version:
-                tools[name] = tool.version
+                tools[tool.name] = tool.version
         return tools
 
 
@@ -464,19 +471,7 @@ def _stamp(versions: Mapping[str, str | None]) -> str:
 def _job(kernel: Kernel, variant: Variant, sources: KernelSources) -> dict[str, object]:
     """How a variant is compiled again from its source. Raises ``PtxviewError`` where its source or
     its target is not known."""
-    declared = variant.config.items()
-    # An item of a tuple is name[0].
-    constants = {n: v for n, v in declared if n.partition("[")[0] in variant.signature}
-    attributes: dict[str, object] = {}
-    for name, value in variant.specialization.items():
-        match value:
-            case [["constant", constant], *_]:
-                constants[name] = constant
-            case _:
-                attributes[name] = value
-    calls = [call for each in kernel.variants for call in each.calls]
-    arguments = [a for call in calls for a in call.arguments]
-    texts = {a.name for a in arguments if a.python_type == "str"}
+    constants, attributes = _compiled_in(variant)
 
     def passed_functions(text: str) -> list[str]:
         names = [v for v in constants.values() if isinstance(v, str) and v.isidentifier()]
@@ -489,53 +484,78 @@ def _job(kernel: Kernel, variant: Variant, sources: KernelSources) -> dict[str, 
     target = _ARCH.fullmatch(variant.target or "")
     if target is None:
         raise Unreadable("its target was not recorded")
-    options = {n: v for n, v in options_of(variant).items() if n not in BY_TARGET}
+    statements = zip(source.places, source.statements, strict=True)
     return {
         "name": source.name,
         "imports": source.imports,
         "future": source.future,
-        "statements": [
-            (*place, text) for place, text in zip(source.places, source.statements, strict=True)
-        ],
+        "statements": [(*place, text) for place, text in statements],
         "signature": dict(variant.signature),
         "constexprs": constants,
-        "texts": sorted(texts),
+        "texts": _text_arguments(kernel),
         "attributes": attributes,
-        "options": options,
+        "options": {n: v for n, v in options_of(variant).items() if n not in BY_TARGET},
         "target": int(target[1]),
     }
 
 
-def _records(results: Path) -> Iterator[dict[str, object]]:
-    for record in files.records(results) if results.exists() else ():
-        if isinstance(record, dict):
-            yield record
+def _compiled_in(variant: Variant) -> tuple[dict[str, object], dict[str, object]]:
+    """The values that were compiled in, and attributes such as alignments, by arguments' names."""
+    constants = {
+        name: value
+        for name, value in variant.config.items()
+        if name.partition("[")[0] in variant.signature  # an item of a tuple is name[0]
+    }
+    attributes: dict[str, object] = {}
+    for name, value in variant.specialization.items():
+        match value:
+            case [["constant", constant], *_]:
+                constants[name] = constant
+            case _:
+                attributes[name] = value
+    return constants, attributes
 
 
-def _made(folder: Path, name: str, told: Mapping[str, object]) -> Made:
-    """What one process of the child recorded; why it did not, where it ended before."""
+def _text_arguments(kernel: Kernel) -> list[str]:
+    """Names of arguments whose value is a text, not the name of a type or a function."""
+    names: set[str] = set()
+    for variant in kernel.variants:
+        for call in variant.calls:
+            names |= {a.name for a in call.arguments if a.python_type == "str"}
+    return sorted(names)
+
+
+def _recorded_product(folder: Path, name: str, result: Mapping[str, object]) -> Product:
+    """What a process of the child recorded of a kernel; why it failed, where it died before."""
     recorded = Events(folder, (), ())
     with suppress(PtxviewError):  # it may have ended before it could write
         recorded = read_events(folder)
-    compiles = (e for e in recorded.events if e.get("event") in ("triton", "triton_failed"))
-    event = next(compiles, None)
-    printed = str(told.get("printed") or "")
+    event = next((e for e in recorded.events if e.get("event") in COMPILATIONS), None)
     # Of a process that dies, what it had begun is recorded, without a message.
-    died = bool(told.get("status")) and not as_map(event).get("message")
+    died = bool(result.get("status")) and not as_map(event).get("message")
     if event is None or died or event.get("unkept"):
-        last = next((row for row in reversed(printed.splitlines()) if row.strip()), "")
-        failed = last.strip() or f"its process ended with status {told.get('status')}"
-        if isinstance(status := told.get("status"), int) and status < 0:
-            failed, _ = death_of(printed, status, name, name, "")
-        if (seconds := told.get("overran")) is not None:
-            failed = f"Triton's compiler did not finish within {seconds} s"
-        event = {"event": "triton_failed", "error": failed, "message": failed, "tool": "triton"}
+        reason = _death(name, result)
+        event = {"event": "triton_failed", "error": reason, "message": reason, "tool": "triton"}
     contents = {}
     for digest in (*as_map(event.get("files")).values(), event.get("log")):
-        if (content := recorded.blob(digest)) is not None:
+        content = recorded.blob(digest)
+        if content is not None:
             contents[str(digest)] = content.read()
-    kept = {k: v for k, v in event.items() if k in EXCHANGED}
-    return Made({**dict.fromkeys(FAILED), **kept}, contents)
+    fields = {field: value for field, value in event.items() if field in EXCHANGED}
+    return Product({**dict.fromkeys(FAILED), **fields}, contents)
+
+
+def _death(name: str, result: Mapping[str, object]) -> str:
+    """Why a process of the child ended before it had compiled its kernel."""
+    printed = str(result.get("printed") or "")
+    status = result.get("status")
+    seconds = result.get("overran")
+    if seconds is not None:
+        return f"Triton's compiler did not finish within {seconds} s"
+    if isinstance(status, int) and status < 0:
+        return death_of(printed, status, name, name, "")[0]
+    last = next((row for row in reversed(printed.splitlines()) if row.strip()), "")
+    return last.strip() or f"its process ended with status {status}"
 
 
 FAILED = ("error", "stage", "kind", "message", "tool", "messages", "log", "command", "lacks")
@@ -576,10 +596,10 @@ def _named(data: bytes | None, contents: dict[str, bytes]) -> str | None:
     return digest
 
 
-def _assembled(kernel: Kernel, variant: Variant, compiled: Compiled) -> Made:
+def _assembled(kernel: Kernel, variant: Variant, compiled: Compiled) -> Product:
     """A variant whose recorded PTX was assembled: its other stages are the recorded ones."""
     if kernel.origin not in TRITON:
-        return _made_of_cuda(compiled)
+        return _built(compiled)
     contents: dict[str, bytes] = {}
     files: dict[str, str | None] = {
         stage.value: content_digest(variant.stages[stage].content)
@@ -591,10 +611,10 @@ def _assembled(kernel: Kernel, variant: Variant, compiled: Compiled) -> Made:
     fields: dict[str, object] = {"event": "triton", "files": files}
     if compiled.failed is not None:
         fields |= _failure(compiled)
-    return Made(fields, contents, _figures(compiled, variant.hash))
+    return Product(fields, contents, _figures(compiled, variant.hash))
 
 
-def _made_of_cuda(compiled: Compiled) -> Made:
+def _built(compiled: Compiled) -> Product:
     """A build's kernels: their PTX and machine code, or why there are none."""
     contents: dict[str, bytes] = {}
     cubin = _named(compiled.cubin, contents)
@@ -605,7 +625,7 @@ def _made_of_cuda(compiled: Compiled) -> Made:
         "sha256": cubin,
         "why": compiled.failed,
     }
-    return Made(fields, contents, _figures(compiled, cubin))
+    return Product(fields, contents, _figures(compiled, cubin))
 
 
 def _failure(compiled: Compiled) -> dict[str, object]:

@@ -181,10 +181,29 @@ def references(item: object) -> list[str]:
 
 def read_nodes(graph: Graph) -> GraphNodes:
     """What was recorded of a graph's nodes. Raises Unverifiable where they have no arguments."""
+    content = _content(graph)
+    nodes = _recorded_nodes(content)
+    recorded = {node["name"]: node for node in nodes}
+    scheduled = _list(content, "scheduled")
+    libraries = _library_calls(scheduled, list(recorded))
+    by_name, without_bias = _with_bias_added(recorded, libraries.values())
+    writes = _Writes(recorded, libraries, without_bias, _nodes_of_inputs(nodes))
+    for item in scheduled:
+        for operation in _list(item, "operations"):
+            writes.add(operation)
+    return GraphNodes(by_name, writes.steps, writes.node_of_input, writes.parts)
+
+
+def _content(graph: Graph) -> object:
+    """The record of a graph's nodes; None without one, and of one that is damaged."""
     try:
-        content = None if graph.nodes is None else json.loads(graph.nodes.read())
+        return None if graph.nodes is None else json.loads(graph.nodes.read())
     except (PtxviewError, ValueError):
-        content = None
+        return None
+
+
+def _recorded_nodes(content: object) -> Sequence[Node]:
+    """The nodes of a record, in order. Raises Unverifiable where they have no arguments."""
     nodes = [node for node in _list(content, "nodes") if isinstance(node.get("name"), str)]
     if not nodes:
         raise Unverifiable("the operators of its graph were not recorded: it came from a cache")
@@ -192,38 +211,66 @@ def read_nodes(graph: Graph) -> GraphNodes:
         raise Unverifiable(
             "its graph was recorded by a ptxview that kept no arguments of operators"
         )
-    recorded = {node["name"]: node for node in nodes}
+    return nodes
+
+
+def _nodes_of_inputs(nodes: Sequence[Node]) -> dict[str, str]:
+    """The node of each input of a graph, by its own name and by the graph's name for it."""
     inputs = [node for node in nodes if node.get("op") in ("placeholder", "get_attr")]
-    node_of_input = {str(node["target"]): node["name"] for node in inputs}
-    node_of_input |= {node["name"]: node["name"] for node in inputs}
-    steps: dict[str, list[WriteStep]] = defaultdict(list)
-    parts: dict[str, str] = {}
-    scheduled = _list(content, "scheduled")
-    libraries = _library_calls(scheduled, list(recorded))
-    by_name, without_bias = _with_bias_added(recorded, libraries.values())
-    for operation in (o for s in scheduled for o in _list(s, "operations")):
-        recorded_origins = [n for n in operation.get("origins") or () if n in recorded]
-        origins = [n for n in recorded_origins if recorded[n]["target"] != HAND_WRITTEN]
+    names = {str(node["target"]): node["name"] for node in inputs}
+    return names | {node["name"]: node["name"] for node in inputs}
+
+
+class _Writes:
+    """What each buffer of a graph holds after each write, from its operations in their order."""
+
+    def __init__(
+        self,
+        recorded: Mapping[str, Node],
+        libraries: Mapping[str, str],
+        without_bias: Mapping[str, str],
+        node_of_input: Mapping[str, str],
+    ) -> None:
+        self.recorded = recorded
+        self.libraries = libraries
+        self.without_bias = without_bias
+        self.node_of_input = node_of_input
+        self.steps: dict[str, list[WriteStep]] = defaultdict(list)
+        self.parts: dict[str, str] = {}
+
+    def add(self, operation: Node) -> None:
+        """Append the steps of an operation's outputs and of the buffers that it changes."""
+        recorded_origins = [n for n in operation.get("origins") or () if n in self.recorded]
+        origins = [n for n in recorded_origins if self.recorded[n]["target"] != HAND_WRITTEN]
         is_argument = len(origins) < len(recorded_origins)
+        step = self._step(operation, origins, is_argument)
+        reduction = _reduction(self.recorded, origins) if step.node is None else None
+        for output in _list(operation, "outputs"):
+            name = str(output.get("name"))
+            self.steps[name].append(step)
+            if reduction is not None:
+                self.parts[name] = reduction
+            for changed in map(str, output.get("mutates") or ()):
+                if is_argument:
+                    self._repeat(changed)
+                else:
+                    _change(self.recorded, self.steps[changed], changed, origins, step.node)
+
+    def _step(self, operation: Node, origins: Sequence[str], is_argument: bool) -> WriteStep:
         result = operation.get("result")
         if is_argument and result is None:
-            result = _argument(recorded, origins)
-        step = _step(recorded, result, origins, libraries.values())
-        library_call = libraries.get(str(operation.get("name")))
-        if library_call is not None:
-            step = WriteStep(without_bias.get(library_call, step.node))
-        reduction = _reduction(recorded, origins) if step.node is None else None
-        for output in _list(operation, "outputs"):
-            steps[str(output.get("name"))].append(step)
-            if reduction is not None:
-                parts[str(output.get("name"))] = reduction
-            for changed in map(str, output.get("mutates") or ()):
-                if is_argument:  # the graph's later nodes have the same name for what it holds then
-                    held = steps[changed][-1].node if steps[changed] else node_of_input.get(changed)
-                    steps[changed].append(WriteStep(held))
-                else:
-                    _change(recorded, steps[changed], changed, origins, step.node)
-    return GraphNodes(by_name, steps, node_of_input, parts)
+            result = _argument(self.recorded, origins)
+        step = _step(self.recorded, result, origins, self.libraries.values())
+        library_call = self.libraries.get(str(operation.get("name")))
+        if library_call is None:
+            return step
+        return WriteStep(self.without_bias.get(library_call, step.node))
+
+    def _repeat(self, changed: str) -> None:
+        """Keep the node of a buffer that a hand-written kernel changes: the graph's later nodes
+        have the same name for what it holds then."""
+        steps = self.steps[changed]
+        steps.append(WriteStep(steps[-1].node if steps else self.node_of_input.get(changed)))
 
 
 def _step(

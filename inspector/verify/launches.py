@@ -1,7 +1,7 @@
 """Launches of graphs' kernels with the contents of their tensors, as a recording kept them."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ ELEMENT_BYTES = {
 
 
 REFERENCES = Graph("references", Origin.TRITON, (), {})
-"""Stands for a graph where the program itself launches kernels that have a reference."""
+"""Takes a graph's place where the program itself launches kernels that have a reference."""
 
 
 class TensorValue(Struct, frozen=True):
@@ -89,29 +89,21 @@ class GraphLaunch(Struct, frozen=True):
 
 def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
     """The launches whose contents were kept, in the order of time."""
-    by_path = {
-        stage.origin_path: graph
-        for graph in recording.graphs
-        if (stage := graph.stages.get(Stage.OUTPUT_CODE)) is not None and stage.origin_path
-    }
+    graphs = _graphs_by_path(recording)
     kernels = {kernel.id: kernel for kernel in recording.kernels}
-    # Of code that was edited the launched variant is another kernel's than the graph's.
-    by_key = {variant.hash: (kernel, variant) for kernel, variant in recording.variants()}
-    by_key |= {pair[1].cache_key: pair for pair in by_key.values() if pair[1].cache_key}
+    variants = _variants_by_key(recording)
     codes: dict[str, WrapperCode] = {}
     launches = []
-    for raw in events.events:
-        event = event_of(raw) if raw.get("event") == "launch_values" else None
-        if not isinstance(event, LaunchValues):
-            continue
+    for event in _launch_values(events):
         path = event.path or ""
-        graph = by_path.get(path) if path else REFERENCES
-        graph_kernels = () if graph is None else graph.kernels
-        launched, variant = by_key.get(event.cache_key or event.hash or "", (None, None))
-        kernel = next(
-            (kernels[i] for i in graph_kernels if kernels[i].name == event.name), launched
-        )
-        if graph is None or kernel is None:
+        graph = graphs.get(path) if path else REFERENCES
+        if graph is None:
+            continue
+        # Of code that was edited the launched variant is another kernel's than the graph's.
+        launched, variant = variants.get(event.cache_key or event.hash or "", (None, None))
+        named = (kernels[i] for i in graph.kernels if kernels[i].name == event.name)
+        kernel = next(named, launched)
+        if kernel is None:
             continue
         if path not in codes:
             codes[path] = WrapperCode(text_of(events.blob(event.code_blob)))
@@ -131,6 +123,31 @@ def kept_launches(recording: Recording, events: Events) -> list[GraphLaunch]:
             )
         )
     return launches
+
+
+def _launch_values(events: Events) -> Iterator[LaunchValues]:
+    """The events of launches whose contents were kept."""
+    for raw in events.events:
+        event = event_of(raw) if raw.get("event") == "launch_values" else None
+        if isinstance(event, LaunchValues):
+            yield event
+
+
+def _graphs_by_path(recording: Recording) -> dict[str, Graph]:
+    """Graphs by the file in which Inductor wrote their code."""
+    graphs: dict[str, Graph] = {}
+    for graph in recording.graphs:
+        stage = graph.stages.get(Stage.OUTPUT_CODE)
+        if stage is not None and stage.origin_path:
+            graphs[stage.origin_path] = graph
+    return graphs
+
+
+def _variants_by_key(recording: Recording) -> dict[str, tuple[Kernel, Variant]]:
+    """Variants with their kernels, by their hash and by their key in Triton's cache."""
+    by_hash = {variant.hash: (kernel, variant) for kernel, variant in recording.variants()}
+    by_cache_key = {pair[1].cache_key: pair for pair in by_hash.values() if pair[1].cache_key}
+    return by_hash | by_cache_key
 
 
 def _reference(events: Events, digest: object) -> Reference | None:

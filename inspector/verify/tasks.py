@@ -19,7 +19,7 @@ from inspector.verify.graph_nodes import (
     read_nodes,
     references,
 )
-from inspector.verify.launches import GraphLaunch, LaunchArgument, TensorValue
+from inspector.verify.launches import GraphLaunch, LaunchArgument, Reference, TensorValue
 from inspector.verify.random_nodes import random_nodes
 from inspector.verify.verdicts import dropped_roundings
 
@@ -224,17 +224,42 @@ def _with_reference(launch: GraphLaunch) -> tuple[Comparison | None, str]:
     reference = launch.reference
     if reference is None:
         return None, "it is hand-written: inspector.reference(kernel, function) gives it operators"
-    results = reference.outputs
     written = {a.name: a.contents_after for a in launch.arguments if a.contents_after is not None}
+    try:
+        results = _results(reference, launch, written)
+    except Unverifiable as error:
+        return None, str(error)
+    return _reference_comparison(reference, results, launch, written), ""
+
+
+def _results(
+    reference: Reference, launch: GraphLaunch, written: Collection[str]
+) -> Mapping[str, str]:
+    """The nodes of a reference's results, by the arguments that hold them after the launch.
+
+    Raises Unverifiable where they do not fit the tensors that were ``written``.
+    """
+    results = reference.outputs
     if isinstance(results, tuple):
         changed = [a.name for a in launch.arguments if a.changed and a.name in written]
         if len(changed) != len(results):
             count = plural(len(results), "tensor")
             names = ", ".join(changed) or "none"
-            return None, f"its reference returns {count}, and the kernel changes {names}"
+            raise Unverifiable(f"its reference returns {count}, and the kernel changes {names}")
         results = dict(zip(changed, results, strict=True))
-    if unknown := [name for name in results if name not in written]:
-        return None, f"its reference returns {unknown[0]}, which is no tensor of the kernel"
+    unknown = next((name for name in results if name not in written), None)
+    if unknown is not None:
+        raise Unverifiable(f"its reference returns {unknown}, which is no tensor of the kernel")
+    return results
+
+
+def _reference_comparison(
+    reference: Reference,
+    results: Mapping[str, str],
+    launch: GraphLaunch,
+    written: Mapping[str, TensorValue],
+) -> Comparison:
+    """The operators of a reference beside the tensors that the kernel has written."""
     node_of = reference.inputs
     inputs = {
         node_of.get(a.name, a.name): a.contents_before
@@ -247,10 +272,7 @@ def _with_reference(launch: GraphLaunch) -> tuple[Comparison | None, str]:
     exact = table("operator_rounding")["exact"]["operators"]
     written_nodes = set(results.values())
     roundings = {n["name"] for n in dropped_roundings(nodes, "", exact)} - written_nodes
-    comparison = Comparison(
-        nodes, inputs, {}, outputs, parameters=parameters, roundings=tuple(roundings)
-    )
-    return comparison, ""
+    return Comparison(nodes, inputs, {}, outputs, parameters=parameters, roundings=tuple(roundings))
 
 
 def _comparison(call: _GraphCall, launch: GraphLaunch) -> Comparison:

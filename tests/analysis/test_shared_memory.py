@@ -67,7 +67,7 @@ def test_a_matrix_of_half_the_lanes_takes_its_columns() -> None:
 
 
 def test_a_later_text_of_the_same_tensors_gives_the_places() -> None:
-    """As ``ptxview passes`` keeps it; names are counted anew where operations were added."""
+    """As ``ptxview passes`` keeps it; names are counted again where operations were added."""
     earlier = re.sub(r"\w+[._](?:offset|size) = \d+ : i32,? ?", "", PLACED)
     earlier = earlier.replace("%acc_9", "%acc_7")
     found = of_ttgir(earlier)

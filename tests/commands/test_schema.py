@@ -86,7 +86,7 @@ WITHOUT = {"run", "open", "ncu", "mcp", "completion"}
 def printed(
     tmp_path_factory: pytest.TempPathFactory, plain_python: Callable[..., str]
 ) -> Callable[[list[str]], Done]:
-    """``printed(line)``: what a line prints as JSON, once; what it writes has a folder of its own.
+    """``printed(line)``: what a line prints as JSON, once; what it writes has a new folder.
 
     A child that needs torch or Triton is one of an interpreter that has imported it.
     """

@@ -80,7 +80,7 @@ def test_the_time_of_a_step_says_what_a_step_is(
     writer.event(event="graph", path=CODE, blob=code, frame_id=2, frame_compile_id=0)
     writer.close()
     costs = call("list", folder, "--by", "cost").text.splitlines()
-    assert steps in costs and all(len(line) <= 80 for line in costs)  # in a line of its own
+    assert steps in costs and all(len(line) <= 80 for line in costs)  # in a separate line
     kind = steps.partition(" a ")[2]
     assert f"({kind})" in call("list", folder, "--timeline").text
     document = call("list", folder, "--timeline", "--json").json

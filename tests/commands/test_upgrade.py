@@ -264,6 +264,17 @@ def test_another_assembler_is_reported_with_what_it_changed(
     assert comment.startswith("### ptxview upgrade: ") and "| kernel | variant |" in comment
 
 
+def test_the_part_that_brings_a_change_is_named(
+    unoptimized: Path, plain_python: Callable[..., str]
+) -> None:
+    """Only the assembler was another one when it was recorded."""
+    words = ("upgrade", unoptimized, "--python", plain_python(), "--trust", "--explain", "scaled")
+    text = call(*words).text
+    assert "ptxas, since the recorded ptx:\n  registers" in text
+    assert text.count("\n  no change\n") == 4
+    assert text.endswith("\nthe change comes with ptxas\n")
+
+
 @pytest.mark.nightly
 def test_an_older_assembler_beneath_triton(
     recorded: Path, tmp_path: Path, plain_python: Callable[..., str]

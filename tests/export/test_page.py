@@ -29,7 +29,7 @@ MARKED = """(stage) => {
   return [...pane.querySelectorAll('.l.linked[data-line]')].map((l) => Number(l.dataset.line));
 }"""
 HERE = "document.querySelector('.pane.here .l.at')?.dataset.line"
-FIRST = "document.querySelectorAll('.pane .l, #costs td').length > 5"
+FIRST = "document.querySelectorAll('.pane .l').length > 5 || !!document.querySelector('#costs td')"
 ASIDE = re.compile(r"/\*[0-9a-f]{4,}\*/|\s*(//|loc\(|, !dbg ).*|\s+")
 SILENT = re.compile(r"\s*(\.loc\b|//|\$L__\w+:|$)")
 
@@ -417,6 +417,23 @@ async def test_a_report_of_upgrade_is_a_section_that_leads_to_its_kernels(tmp_pa
         assert {"mad.lo.s32 became add.s15", "24 → 32", "100 → 62.5 %"} <= set(texts)
         links = "[...document.querySelectorAll('#costs details a')].map((a) => a.hash.slice(1))"
         assert await tab.value(links) == ["b533c0b0", "4848992d"]
+
+
+async def test_a_report_without_changes_is_on_the_page_of_one_kernel(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.ptxview", tmp_path / "after.ptxview"
+    for path in (before, after):
+        assert call("export", SAMPLE, "gelu_kernel", "-o", path).status == 0
+    assert call("upgrade", before, after).status == 0
+    page = tmp_path / "page.html"
+    assert call("export", after, "-o", page).status == 0
+    async with shown(page, "", tmp_path) as tab:
+        lines = (await tab.value("document.querySelector('#costs').innerText")).splitlines()
+        assert [line for line in lines if line][-4:] == [
+            "Upgrade",
+            "the same compilers",
+            "1 variant: 1 the same, 0 changed",
+            f"before: {before}",
+        ]
 
 
 def test_a_report_of_upgrade_travels_with_the_whole_recording_alone(tmp_path: Path) -> None:

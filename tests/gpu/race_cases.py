@@ -80,7 +80,7 @@ def prepare(path: Path, words: Sequence[str]) -> int:
 
 
 def cases_of(specimen: Specimen, folder: Path) -> tuple[list[tuple[Case, str]], str]:
-    """The cases of a kernel with their PTX, or why there are none."""
+    """The cases of a kernel with their PTX, or why it has no cases."""
     blocks = prod(specimen.grid)
     numbers = sorted({0, blocks // 2, blocks - 1})
     try:

@@ -162,7 +162,7 @@ class Batch:
         return time.monotonic() - self.changed > (HANG_SECONDS if size else START_SECONDS)
 
     def outcomes(self, failure: str) -> Iterator[tuple[str, str, list[str]]]:
-        """What is known of the cases after the end; the others are to be launched again."""
+        """The cases' results after the end; the others are to be launched again."""
         text = self.progress.read_text("utf-8") if self.progress.exists() else ""
         steps = [line.split(None, 2) for line in text.splitlines()]
         log = self.progress.with_suffix(".log").read_text("utf-8", "replace")

@@ -266,7 +266,7 @@ def frames_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def colours_of_a_usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is shown depends on the terminal's colours: all tests have the same."""
+    """Pictures depend on the terminal's colours: all tests have the same."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -56,7 +56,7 @@ def verified(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def count(folder: Path, names: list[str]) -> None:
-    """Compare each program and print what was found."""
+    """Compare each program and print its verdicts."""
     verdicts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for name in names:

@@ -310,7 +310,7 @@ def run(name: str, program: Program, planter: Planter | None) -> list[Any]:
 
     torch.manual_seed(0)
     inputs = program.inputs()
-    code = program.function.__code__.replace(co_name=name)  # a frame of its own
+    code = program.function.__code__.replace(co_name=name)  # a separate frame
     function = FunctionType(code, globals(), name)
     cache.write = classmethod(write)
     try:

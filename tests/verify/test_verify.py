@@ -47,7 +47,7 @@ def test_a_kernel_with_a_fault_is_named_and_one_without_is_not(
     assert first["output"] == "out_ptr2"
     # The kernel lost the factor 2.
     assert abs(first["value"] / first["reference"] - 0.5) < 1e-6
-    # The store of the quotient: PTX, the machine code that came of it, and the line of the program.
+    # The store of the quotient: PTX, its machine code, and the line of the program.
     lines = softmax["lines"]
     assert "st.global" in _line("ptx", lines["ptx"])
     assert "STG" in _line("sass", lines["sass"])

@@ -1,4 +1,4 @@
-"""Descriptors of tensor-core instructions in words, as far as their bits are known.
+"""Descriptors of tensor-core instructions in words, where their bits are known.
 
 A descriptor is a form, as ``Values`` derives it; a field of it is known where its own bits are
 constant. The fields are those of the table ptx_descriptors.toml.

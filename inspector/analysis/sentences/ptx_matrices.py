@@ -160,7 +160,7 @@ def descriptor(pieces: Pieces) -> str:
 
 
 def instruction_text(pieces: Pieces) -> str:
-    """What an instruction descriptor says, as far as its bits are known."""
+    """The meaning of an instruction descriptor's known bits."""
     form = pieces.value_of(descriptors.descriptor_place(pieces.parts))
     if form is None:
         return ""
@@ -169,7 +169,7 @@ def instruction_text(pieces: Pieces) -> str:
 
 
 def matrix_text(pieces: Pieces, index: int) -> str:
-    """Where a matrix is in shared memory and how, as far as its descriptor's bits are known."""
+    """Where a matrix is in shared memory and how, by the known bits of its descriptor."""
     table = pieces.reading.templates.descriptors.get("matrix", {}).get(pieces.parts[0])
     form = pieces.value_of(index)
     if table is None or form is None:

@@ -340,7 +340,7 @@ class Pieces:
         return self.args[index]
 
     def value_of(self, index: int) -> LinearForm | None:
-        """What a register or a number among the arguments holds, None if it is none of these."""
+        """What a register or a number among the arguments holds, None if it is neither."""
         operand = self.args[index] if index < len(self.args) else None
         if not isinstance(operand, RegisterOperand | ImmediateOperand):
             return None

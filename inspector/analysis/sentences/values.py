@@ -474,7 +474,7 @@ class Values:
         return None
 
     def parameter_behind(self, operand: Operand) -> Parameter | None:
-        """The parameter whose address an operand is, in whatever address space."""
+        """The parameter whose address an operand is, in any address space."""
         for _ in range(MAX_ADDRESS_STEPS):
             match operand:
                 case AddressOperand(base, 0):

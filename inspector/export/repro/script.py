@@ -51,7 +51,7 @@ STANDARD = words("argparse base64 inspect os statistics subprocess sys tempfile 
 class RecordedCall(Struct, frozen=True, kw_only=True):
     """What a script repeats.
 
-    ``kernel`` is what was asked for. ``call`` and ``calls`` say which recorded call of how many it
+    ``kernel`` is the user's word. ``call`` and ``calls`` say which recorded call of how many it
     is, ``count`` how often it was made alike; None where what is launched was given.
     ``recorded_on`` is what it ran on.
     """
@@ -369,7 +369,7 @@ def _launch(launch: TritonLaunch) -> str:
 
 
 def reference_part(reference: CutSource | None, comment: str, expected: str) -> list[str]:
-    """The reference with what compares with it; a comment where there is none."""
+    """The reference with its comparison; a comment without a reference."""
     if reference is None:
         return [comment]
     named = [] if reference.name == "reference" else [f"reference = {reference.name}"]

@@ -16,6 +16,8 @@ const won = (v) => v.won && (v.launches || !WON.has(v.kernel));
 const star = () => make('span', { cls: 'star', title: 'the fastest candidate of an autotuner' }, '\u2605 ');
 const tile = (label, value, note, bad) => make('li', { cls: bad ? 'bad' : null },
   make('span', { cls: 'label' }, label), make('span', { cls: 'value' }, value), note ? make('span', { cls: 'note' }, note) : null);
+/** Whether the page has a view of all kernels, which has the report of an upgrade, too. */
+const HAS_OVERVIEW = index.kernels.length > 1 || Boolean(index.upgrade);
 const LAUNCHES = new Map(index.costs.map((cost) => [cost.at, cost.launches]));
 const ANY_LAUNCHED = index.variants.some((v) => v.launches);
 const counts = new Map();
@@ -59,7 +61,7 @@ async function follow() {
     }
   }
   const n = parts[0] ? placeOf(parts[0]) : -1;
-  if (n < 0) return index.kernels.length > 1 ? showCosts() : index.variants.length ? showVariant(0) : index.graphs.length ? showGraph(0) : showNothing();
+  if (n < 0) return HAS_OVERVIEW ? showCosts() : index.variants.length ? showVariant(0) : index.graphs.length ? showGraph(0) : showNothing();
   if (parts[1] === 'facts') return showVariant(n, { view: 'facts' });
   const stage = STAGES.includes(parts[1]) ? parts[1] : null;
   const stages = (parts[3] ?? '').split('+').filter((s) => STAGES.includes(s));
@@ -68,7 +70,7 @@ async function follow() {
 
 // -- the list of kernels --------------------------------------------------------------------------
 const entries = [
-  ...(index.kernels.length > 1 ? [{ kind: 'costs', at: 0, text: 'costs' }] : []),
+  ...(HAS_OVERVIEW ? [{ kind: 'costs', at: 0, text: 'costs' }] : []),
   ...index.graphs.map((g, n) => ({ kind: 'graph', at: n, text: `graph ${g.id} ${g.kernels.map((k) => k.name).join(' ')}` })),
   ...index.variants.map((v, n) => {
     const k = index.kernels[v.kernel];

@@ -247,7 +247,7 @@ class _Event(Struct):
 class Span(Struct, eq=False):
     """A call on the CPU; times in ns of the trace's clock.
 
-    ``self_ns`` is its time without the calls within; ``gpu`` is of its own launches, ``all_gpu``
+    ``self_ns`` is its time without the calls within; ``gpu`` is of its direct launches, ``all_gpu``
     also of those within. Spans that torch's tables leave out are not ``is_listed``.
     """
 

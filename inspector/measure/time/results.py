@@ -103,7 +103,7 @@ def median(samples: Sequence[float]) -> Median | None:
 
 
 ESTIMATE = "estimate"
-"""The stopwatch of a time that was not measured but estimated, with an interval of its own."""
+"""The stopwatch of a time that was not measured but estimated, with its interval."""
 STOPWATCHES = ("cupti", "event", "do_bench", "cudagraph")
 CACHES = ("cold", "hot", "dirty")
 # Warnings: half the median's interval, and a difference of clocks, as parts of the value.

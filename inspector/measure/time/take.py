@@ -566,7 +566,7 @@ class RaceRow(Timing, frozen=True, kw_only=True):
 
 
 class Race(Struct, frozen=True):
-    """Variants that were timed together, in a ``session`` without rows of its own.
+    """Variants that were timed together, in a ``session`` without rows.
 
     ``swept`` is the size that was varied, ``defaults`` are those of ``inputs``.
     """

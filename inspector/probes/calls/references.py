@@ -85,7 +85,7 @@ def _called(function: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def _distinct(results: Any) -> list[Any]:
-    """Results of which none is another one: each has a node of its own. Raises TypeError."""
+    """Results of which none is another one: each has a separate node. Raises TypeError."""
     import torch
 
     out: list[Any] = []

@@ -6,9 +6,9 @@ the ranges of floating-point ones are taken from these copies.
 
 ``PTXVIEW_VERIFY`` is how many launches of each line of ``output_code`` are kept, in place of
 inputs. A tensor is copied as it is before the launch if the kernel may read it, and again after it
-if the kernel may write it. Launches are told apart by the line that makes them, whose file is kept
-too. Of a hand-written kernel for which the program names a reference, so many launches are kept of
-each signature, with the operators of the reference.
+if the kernel may write it. Launches are distinguished by the line that makes them, whose file is
+kept too. Of a hand-written kernel for which the program names a reference, so many launches are
+kept of each signature, with the operators of the reference.
 """
 
 import json
@@ -41,7 +41,7 @@ _lock = threading.Lock()
 
 
 def keep_inputs(tensors: list[tuple[dict[str, Any], Any]]) -> None:
-    """Add content and range to the descriptions of a call's tensors, as far as the budget goes."""
+    """Add content and range to the descriptions of a call's tensors, within the budget."""
     torch: Any = sys.modules.get("torch")
     if not os.environ.get("PTXVIEW_CONTENTS") or os.environ.get("PTXVIEW_VERIFY"):
         return
@@ -58,7 +58,7 @@ def keep_inputs(tensors: list[tuple[dict[str, Any], Any]]) -> None:
 
 def may_wait(torch: Any) -> bool:
     """Whether our own operator may run now: not in a profile, not in a CUDA graph's capture, which
-    it would break, nor where the program has asked to be told of what waits for the device."""
+    it would break, nor where the program has asked to be warned of waits for the device."""
     is_profiled = private_names.get("torch.autograd:_profiler_enabled")
     if is_profiled is None or is_profiled():
         return False
@@ -69,7 +69,7 @@ def may_wait(torch: Any) -> bool:
 
 @contextmanager
 def hidden(torch: Any) -> Iterator[None]:
-    """Within it, operators of ours are hidden from the program's torch modes and subclasses."""
+    """Within it, our operators are hidden from the program's torch modes and subclasses."""
     contexts = (
         private_names.get("torch.utils._python_dispatch:_disable_current_modes"),
         private_names.get("torch._C:DisableTorchFunction"),

@@ -10,7 +10,7 @@ from inspector.render.pictures.roofline_picture import roofline_picture
 
 
 def card_pictures(card: Card, time: LaunchTime | None, peaks: Mapping[str, float]) -> list[Picture]:
-    """Those that can be drawn from what is known.
+    """Those that can be drawn from known figures.
 
     Args:
         time: that of one launch.

@@ -107,7 +107,7 @@ def _answer(layout: LinearLayout, steps: Sequence[int]) -> str:
 def _elements_together(layout: LinearLayout, axis: int, size: int) -> int:
     """Neighbours along an axis that one thread holds: up to the nearest of another thread."""
     places = [basis[axis] for basis in layout.lanes + layout.warps if basis[axis]]
-    # Elements of several rows beside each other are told apart by the lowest bit of any place.
+    # Elements of several rows beside each other are distinguished by the lowest bit of any place.
     return min((place & -place for place in places), default=size)
 
 

@@ -1,4 +1,4 @@
-"""Occupancy as the slots that an SM has for warps, filled as far as each resource allows."""
+"""Occupancy as the slots that an SM has for warps, filled to each resource's limit."""
 
 from inspector.analysis.card import Card
 from inspector.base.units import plural

@@ -66,7 +66,7 @@ def _levels(card: Card, peaks: Mapping[str, float]) -> Mapping[str, float]:
 def _answer(
     point: tuple[float, float], bands: Mapping[str, float], levels: Mapping[str, float]
 ) -> str:
-    """Which roof is above the point, and how near the point comes to it."""
+    """Which roof is above the point, and how near the point is."""
     intensity, rate = point
     roof, limit = roof_above(intensity, bands, levels)
     if not roof or math.isinf(limit):

@@ -13,7 +13,7 @@ TITLE = "Which candidate won, and is the difference real?"
 MAX_ROWS = 16
 """Candidates that are drawn, the fastest first."""
 MARGIN_SHARE = 0.03
-"""What is left beside the first and the last value, as a share of the axis or of the best."""
+"""The margin beside the first and the last value, as a share of the axis or of the best."""
 MAX_TIMES_BEST = 2.0
 """Where the axis ends, in times of the best: beyond it no two candidates are close."""
 

@@ -868,7 +868,7 @@ class CodeRows:
     def _code_cells(
         self, n: int, fold: Region | None, part: Part, room: int, background: Style
     ) -> Strip:
-        """The code of a row, ``room`` cells wide, or what stands for a folded region."""
+        """The code of a row, ``room`` cells wide, or the summary of a folded region."""
         quiet = background + self._part("gutter")
         code = self._code(n)
         if fold is not None:

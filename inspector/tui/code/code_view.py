@@ -124,7 +124,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._begin(0)
 
     def _begin(self, width: int) -> None:
-        """Forget what was known of the listing before, and how it was looked at."""
+        """Forget the previous listing's facts and its view."""
         self.linked: tuple[int, ...] = ()
         self.matches: tuple[int, ...] = ()
         self.line_siblings: tuple[int, ...] = ()

@@ -146,7 +146,7 @@ FIRST_QUESTIONS: tuple[tuple[str, str, str, str], ...] = tuple(
 LOOKED_FOR: dict[str, str] = {
     key: name for name, keys in _DATA["looked_for"].items() for key in keys.split()
 }
-"""Commands by a key that is not theirs, but by which one may look for them."""
+"""Commands by a key that is not theirs, but that users of other tools may try."""
 FOOTER: tuple[str, ...] = tuple(_DATA["footer"]["first"].split())
 """What the footer names first; ``stages`` are the digits."""
 
@@ -222,7 +222,7 @@ def footer(
 
 
 def _footer_commands(context: KeyContext) -> list[Command]:
-    """The commands of a place that have a word in the footer; of a screen of its own first."""
+    """The commands of a place that have a word in the footer; a screen's first."""
     alone = context in ALSO
     places = (context,) if alone else (context, KeyContext.SCREEN)
     commands = [listed for listed in commands_in(places) if listed.footer]

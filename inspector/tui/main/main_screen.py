@@ -238,7 +238,7 @@ class MainScreen(LayoutScreen):
             self.show_overview_once()
 
     def show_overview_once(self) -> None:
-        """Begin with the overview, unless one looks at something already."""
+        """Begin with the overview, unless something is shown already."""
         output = self.output
         looking = output is not None and output.has_focus and not output.follows
         if self.begins_with_overview and not self.empty and not looking:
@@ -829,7 +829,7 @@ class MainScreen(LayoutScreen):
             if not self.kernels.find(next(keys, ("",))):
                 self.warn("Nothing that can be read was recorded of it.")
             elif self.in_drawer or self.kernels.has_class("-drawer"):
-                self.focus_pane()  # the drawer would cover what was asked for
+                self.focus_pane()  # the drawer would cover the pane
         elif place is not None:
             current = self.panes.subject
             for subject in (current, *(TreeSubject(*pair) for pair in recording.variants())):

@@ -457,7 +457,7 @@ class Pane(Vertical):
 def _cycles_by_line(
     reads: Reader, kernel: Kernel, variant: Variant, stage: Stage
 ) -> tuple[dict[int, float], str]:
-    """Simulate a launch, or read what was kept of it; with the blocks that stand for it.
+    """Simulate a launch, or read its kept simulation; with its representative blocks.
 
     Raises ``PtxviewError``.
     """

@@ -197,7 +197,7 @@ MIN_CELLS = (
 )
 """Columns that are cut where a table is too wide, in this order, and how far."""
 LEAST_NAME_CELLS = 12
-"""What is left of names of kernels before figures give way that say how fast they are."""
+"""The least width of kernels' names, before figures of their speed give way."""
 
 
 def _setting(name: str, row: VariantRow) -> Value:

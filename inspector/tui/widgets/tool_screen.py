@@ -124,7 +124,7 @@ TEXTUAL_WIDGETS = ("textual-toastrack", "textual-tooltip")
 
 
 class AnswersKeys:
-    """A screen that says so if a key does nothing; it is told of those that no widget takes."""
+    """A screen that says so if a key does nothing; it gets those that no widget takes."""
 
     def on_key(self, event: events.Key) -> None:
         screen: Any = self

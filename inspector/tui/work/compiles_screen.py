@@ -66,7 +66,7 @@ class CostView:
 
 
 class CostTimes(NamedTuple):
-    """What is known of times, what estimates the others, and the tuned kernels of each code."""
+    """Known times, estimates of the others, and the tuned kernels of each code."""
 
     evidence: Evidence
     estimates: LaunchEstimates

@@ -155,7 +155,7 @@ def triton_call(grid: tuple[int, int, int], elements: int, count: int = 1) -> Ca
 
 
 def masked_kernel(*calls: Call, axis: str = "x", size: int = 64) -> HintSubject:
-    """A kernel whose programs load consecutive blocks, as far as there are elements."""
+    """A kernel whose programs load consecutive blocks, up to the last element."""
     listing = parse(Stage.TTGIR, MASKED.format(axis=axis, size=size))
     function = listing.functions[0]
     subject = ptx("")

@@ -11,7 +11,7 @@ from tests.helpers.shared_app import started
 
 async def test_the_line_with_most_cycles_says_which_blocks_were_simulated() -> None:
     keys = ("escape", "slash", *"ed6dc2ce", "enter", "tab", "7")
-    # A reader of its own: what it finds out would stand in the pictures of other tests.
+    # A separate reader: its results would be in the pictures of other tests.
     app = PtxviewApp(open_reader(str(SAMPLE)))
     async with started(*keys, size=(160, 40), app=app) as (ui, screen):
         await screen.action_run("largest.cycles")
