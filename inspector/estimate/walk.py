@@ -8,12 +8,23 @@ they came to it, past a block that they never entered.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from inspector.analysis.flow.graph import Flow, Loop
 from inspector.estimate.path import Op
 
 MAX_STEPS = 200_000
 """Instructions of a warp, beyond which a walk is given up."""
 NEGLIGIBLE = 0.5
+END = -1
+ANCHORED = 5.0
+"""What an instruction of a barrier, a copy or a product counts for, of which PTX has one each."""
+CONSERVED = 1000.0
+ROUNDS = 20
+"""Rounds of least squares whose weights make them least absolute differences."""
+
+Edge = tuple[int, int]
+"""A block and its successor; ``END`` where it has none."""
 
 
 class Walk:
@@ -26,7 +37,12 @@ class Walk:
             [ops[n] for n in range(block.first, block.last + 1) if n in ops]
             for block in flow.blocks
         ]
-        self.expected = self._expected(counts)
+        self.edges = self._edge_counts(counts)
+        """How often a warp is still to go from a block to each of its successors."""
+        self.expected = [
+            sum(self.edges[block, s] for s in row.successors or (END,))
+            for block, row in enumerate(flow.blocks)
+        ]
         """How often a warp enters each block."""
         self.turns = [self._turns(loop) for loop in flow.loops]
         """How often a warp enters a loop's header each time that it comes to the loop."""
@@ -34,41 +50,53 @@ class Walk:
         self.turn: Counter[int] = Counter()
         """Turns of each loop since it was last entered."""
 
-    def _expected(self, counts: Mapping[int, float]) -> list[float]:
-        known: dict[int, float] = {}
-        for block, body in enumerate(self.bodies):
-            of_lines = Counter(counts[p] for op in body for p in op.ptx if p in counts)
-            if of_lines:  # most of them: an instruction may be tied to a line elsewhere
-                known[block] = max(of_lines, key=lambda count: (of_lines[count], count))
-        expected = [known.get(block, 0.0) for block in range(len(self.bodies))]
-        # What is tied to no line is entered as often as what comes before and after it.
-        for _ in range(len(self.bodies)):
-            changed = False
-            for block, row in enumerate(self.flow.blocks):
-                if block in known:
-                    continue
-                before = sum(self._share(expected, p, block) for p in row.predecessors)
-                after = max((expected[s] for s in row.successors), default=before)
-                value = min(before, after) if row.successors else before
-                changed |= value != expected[block]
-                expected[block] = value
-            if not changed:
-                break
-        return expected
+    def _edge_counts(self, counts: Mapping[int, float]) -> dict[Edge, float]:
+        """How often a warp goes from each block to each of its successors.
 
-    def _share(self, expected: Sequence[float], block: int, successor: int) -> float:
-        """How often a block is left for one of its successors, at most."""
-        others = sum(expected[s] for s in self.flow.blocks[block].successors if s != successor)
-        if len(self.flow.blocks[block].successors) == 1:
-            return expected[block]
-        return max(0.0, expected[block] - others) or min(expected[block], expected[successor])
+        Every block is left as often as it is entered, the first one once more. Within that, the
+        counts are those that agree with most instructions: some are tied to a line elsewhere.
+        """
+        edges = [
+            (block, successor)
+            for block, row in enumerate(self.flow.blocks)
+            for successor in row.successors or (END,)
+        ]
+        entering = np.zeros((len(self.bodies), len(edges)))
+        leaving = np.zeros((len(self.bodies), len(edges)))
+        for column, (block, successor) in enumerate(edges):
+            leaving[block, column] = 1
+            if successor != END:
+                entering[successor, column] = 1
+        begins = np.zeros(len(self.bodies))
+        begins[self.flow.entries[0] if self.flow.entries else 0] = 1
+        observed = [
+            (block, max(known), ANCHORED if op.unit or op.barrier or op.products else 1.0)
+            for block, body in enumerate(self.bodies)
+            for op in body
+            if (known := [counts[p] for p in op.ptx if p in counts])
+        ]
+        blocks = np.array([block for block, _, _ in observed], int)
+        values = np.array([count for _, count, _ in observed])
+        trust = np.array([weight for _, _, weight in observed])
+        solved = np.zeros(len(edges))
+        for _ in range(ROUNDS):
+            off = np.abs(leaving[blocks] @ solved - values)
+            weights = np.sqrt(trust / np.maximum(off, NEGLIGIBLE))
+            negative = np.diag((solved < 0) * CONSERVED)
+            matrix = np.concatenate(
+                [CONSERVED * (leaving - entering), leaving[blocks] * weights[:, None], negative]
+            )
+            sums = np.concatenate([CONSERVED * begins, values * weights, np.zeros(len(edges))])
+            solved = np.linalg.lstsq(matrix, sums, rcond=None)[0]
+        return dict(zip(edges, np.maximum(np.round(solved), 0.0).tolist(), strict=True))
 
     def _turns(self, loop: Loop) -> float:
-        inside = set(loop.blocks)
-        before = [p for p in self.flow.blocks[loop.header].predecessors if p not in inside]
-        header = self.expected[loop.header]
-        entries = min(header, sum(self.expected[p] for p in before))
-        return round(header / entries) if entries > NEGLIGIBLE else header
+        entries = sum(
+            self.edges[p, loop.header]
+            for p in self.flow.blocks[loop.header].predecessors
+            if p not in loop.blocks
+        )
+        return round(self.expected[loop.header] / max(entries, 1.0))
 
     def steps(self) -> list[Op]:
         """The instructions from the first to the end; empty where no end was found."""
@@ -105,48 +133,24 @@ class Walk:
     def _next(self, block: int) -> int | None:
         """The block that the role goes on with; None at the end."""
         successors = self.flow.blocks[block].successors
-        if len(successors) < 2:
-            return successors[0] if successors else None
-        inner = self._innermost(block)
-        if inner is not None:
-            loop = self.flow.loops[inner]
-            staying = [s for s in successors if s in loop.blocks]
-            leaving = [s for s in successors if s not in loop.blocks]
-            further = [s for s in staying if s != loop.header]
-            if loop.header in staying and further:
-                remaining = self._most_remaining(further)
-                return loop.header if self._remaining(remaining) <= NEGLIGIBLE else remaining
-            if staying and leaving:
-                inside = self._most_remaining(staying)
-                return inside if self._stays(inner, inside) else self._most_remaining(leaving)
-        return self._branch(block, successors)
+        if not successors:
+            return None
+        chosen = self._chosen(block, successors)
+        self.edges[block, chosen] -= 1
+        return chosen
 
-    def _remaining(self, block: int) -> float:
-        """How often a warp is still to enter a block."""
-        return self.expected[block] - self.visits[block]
-
-    def _most_remaining(self, blocks: Sequence[int]) -> int:
-        return max(blocks, key=self._remaining)
-
-    def _innermost(self, block: int) -> int | None:
+    def _chosen(self, block: int, successors: Sequence[int]) -> int:
+        """Where a warp goes from a block: round a loop until its turns are over, and of several
+        such ways where it is to go most often yet."""
         around = [n for n, loop in enumerate(self.flow.loops) if block in loop.blocks]
-        return max(around, key=lambda n: self.flow.loops[n].depth, default=None)
-
-    def _stays(self, number: int, inside: int) -> bool:
-        """Whether a warp goes on ``inside`` of a loop, at a block with a way out of it."""
-        header = self.flow.loops[number].header
-        is_last = self.turn[number] >= self.turns[number]
-        if inside == header:
-            return not is_last
-        is_less = self.expected[inside] < self.expected[header] - NEGLIGIBLE
-        return self._remaining(inside) > NEGLIGIBLE and not (is_last and is_less)
-
-    def _branch(self, block: int, successors: Sequence[int]) -> int:
-        """One of several ways that meet again: the rarer one as often as its share of the visits."""
-        if len(successors) > 2:
-            return self._most_remaining(successors)
-        rarest, common = sorted(successors, key=lambda s: self.expected[s])
-        share = self.expected[rarest] / max(self.expected[block], 1.0)
-        if self.visits[rarest] < round(min(1.0, share) * self.visits[block]):
-            return rarest
-        return common
+        open_ways = [s for s in successors if self.edges[block, s] > NEGLIGIBLE] or successors
+        if around and len(open_ways) > 1:
+            inner = max(around, key=lambda n: self.flow.loops[n].depth)
+            loop = self.flow.loops[inner]
+            is_last = self.turn[inner] >= self.turns[inner]
+            leaving = [s for s in open_ways if s not in loop.blocks]
+            within = [s for s in open_ways if s in loop.blocks and s != loop.header]
+            back = [s for s in open_ways if s == loop.header]
+            ways = [leaving, within, back] if is_last else [within, back, leaving]
+            open_ways = next(way for way in ways if way)
+        return max(open_ways, key=lambda s: self.edges[block, s])
