@@ -74,7 +74,7 @@ class Barriers:
         """Whether lanes wait at a barrier."""
         return any(barrier.waiting for barrier in self._barriers.values())
 
-    def open(self) -> Iterator[OpenBarrier]:
+    def incomplete(self) -> Iterator[OpenBarrier]:
         """The barriers at which lanes wait, one for each instruction."""
         for number, barrier in self._barriers.items():
             for waiter in barrier.waiting:

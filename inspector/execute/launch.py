@@ -468,7 +468,7 @@ class Machine:
         ]
         history = next((o for o in self.observers if isinstance(o, ArrivalObserver)), None)
         deadlock = Deadlock(self.program, self.lanes, self.phases, history)
-        waits = deadlock.waits(list(self.barriers.open()), polled, self._failed_tests())
+        waits = deadlock.waits(list(self.barriers.incomplete()), polled, self._failed_tests())
         return deadlock_fault(self.program, waits)
 
     def _poll(self, block_index: int) -> int:
