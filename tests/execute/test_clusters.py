@@ -198,8 +198,11 @@ mbarrier.try_wait.parity.shared.b64 %p1, [buf], 0;
 together:
 barrier.cluster.arrive;
 barrier.cluster.wait;"""
-    with pytest.raises(Fault, match="wait for ever for what nobody is left to store"):
+    with pytest.raises(Fault, match="1 of 1 arrival is missing") as caught:
         run(body, (2,))
+    (wait,) = [wait for wait in caught.value.waits if wait.kind == "cluster"]
+    assert (wait.pending, wait.expected, wait.block) == (32, 64, (0, 0, 0))
+    assert [(group.block, group.warps) for group in wait.others] == [((1, 0, 0), (0,))]
 
 
 @pytest.mark.parametrize("number", [8, 13])
