@@ -378,7 +378,8 @@ class BulkCopies:
         row, offset = self._shared(n, lane, barrier, 8)
         if receiver is not None:
             row = (receiver & ~1) | (row & 1) if in_pair else receiver
-        self.phases.arrive_bytes(n, row, offset, nbytes)
+        thread = lane[0] * self.lanes.width + lane[1]
+        self.phases.arrive_bytes(n, row, offset, nbytes, thread)
 
     def copy_out(
         self,

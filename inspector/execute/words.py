@@ -115,6 +115,11 @@ _TEXTS: Mapping[str, str] = {
         "kind::f16 kind::tf32 kind::f8f6f4 kind::i8 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4 "
         "block_scale block16 block32 scale_vec::1X scale_vec::2X scale_vec::4X"
     ),
+    "tensormap": (
+        "replace tile global_address rank box_dim global_dim global_stride element_stride elemtype "
+        "interleave_layout swizzle_mode fill_mode b1024 b32 b64 cp_fenceproxy global shared::cta "
+        "tensormap::generic acquire release gpu cluster cta sys sync aligned"
+    ),
     "clusterlaunchcontrol": (
         "try_cancel query_cancel async shared::cta mbarrier::complete_tx::bytes "
         "multicast::cluster::all is_canceled get_first_ctaid get_first_ctaid::x "
