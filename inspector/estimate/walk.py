@@ -20,6 +20,7 @@ END = -1
 ANCHORED = 5.0
 """What an instruction of a barrier, a copy or a product counts for, of which PTX has one each."""
 CONSERVED = 1000.0
+TINY = 1e-6
 ROUNDS = 20
 """Rounds of least squares whose weights make them least absolute differences."""
 
@@ -78,16 +79,16 @@ class Walk:
         blocks = np.array([block for block, _, _ in observed], int)
         values = np.array([count for _, count, _ in observed])
         trust = np.array([weight for _, _, weight in observed])
+        conserved = CONSERVED * (leaving - entering)
+        fixed = conserved.T @ conserved + TINY * np.eye(len(edges))
+        target = conserved.T @ (CONSERVED * begins)
         solved = np.zeros(len(edges))
         for _ in range(ROUNDS):
             off = np.abs(leaving[blocks] @ solved - values)
-            weights = np.sqrt(trust / np.maximum(off, NEGLIGIBLE))
+            weighted = leaving[blocks] * (trust / np.maximum(off, NEGLIGIBLE))[:, None]
             negative = np.diag((solved < 0) * CONSERVED)
-            matrix = np.concatenate(
-                [CONSERVED * (leaving - entering), leaving[blocks] * weights[:, None], negative]
-            )
-            sums = np.concatenate([CONSERVED * begins, values * weights, np.zeros(len(edges))])
-            solved = np.linalg.lstsq(matrix, sums, rcond=None)[0]
+            normal = fixed + weighted.T @ leaving[blocks] + negative
+            solved = np.linalg.solve(normal, target + weighted.T @ values)
         return dict(zip(edges, np.maximum(np.round(solved), 0.0).tolist(), strict=True))
 
     def _turns(self, loop: Loop) -> float:
