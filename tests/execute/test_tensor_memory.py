@@ -190,3 +190,46 @@ def test_what_tensor_memory_has_not_is_a_fault(body: str, sentence: str) -> None
     assert program.cannot() == ()
     with pytest.raises(Fault, match=sentence):
         execute(program, (1,), (32,), [0], memory=Memory())
+
+
+STORED = """ld.param.u64 %rd1, [a];
+mov.u32 %r2, %tid.x;
+mad.wide.u32 %rd1, %r2, 16, %rd1;
+ld.global.v4.b32 {%r3, %r4, %r5, %r6}, [%rd1];
+tcgen05.st.sync.aligned.32x32b.x4.b32 [%r1], {%r3, %r4, %r5, %r6};
+"""
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("words", "dtype", "expected"),
+    [
+        ("min.f32", np.float32, [-5, -0.0, 2, NAN]),
+        ("max.f32", np.float32, [3, 0.0, 2, NAN]),
+        ("max.abs.f32", np.float32, [5, 0, 2, NAN]),
+        ("min.NaN.f32", np.float32, [-5, -0.0, NAN, NAN]),
+        ("min.s32", np.int32, [-7, 0, 1, 2]),
+        ("max.u32", np.uint32, [0xFFFFFFF9, 0, 4, 2]),
+    ],
+)
+def test_a_load_may_reduce_what_each_thread_loads(
+    words: str, dtype: type, expected: list[float]
+) -> None:
+    if dtype is np.float32:
+        rows = np.array([[1, -5, 3, 2], [0.0, -0.0, 0.0, 0.0], [NAN, 2, NAN, 2], [NAN] * 4], "f4")
+    else:
+        rows = np.array([[1, -7, 3, 2], [0, 0, 0, 0], [1, 2, 3, 4], [2, 2, 2, 2]], "i4")
+    values = np.tile(rows.view(np.uint32), (8, 1))
+    memory = Memory()
+    body = f"""tcgen05.ld.red.sync.aligned.32x32b.x4.{words} {{%r3, %r4, %r5, %r6}}, {{%r7}}, [%r1];
+st.global.v2.b32 [%rd1], {{%r7, %r4}};"""
+    program = Program(HEAD + ALLOCATED + STORED + body + "\nret;\n}\n")
+    arguments = [memory.add("a", values)]
+    second = values[:, 1].copy()
+    execute(program, (1,), (32,), arguments, memory=memory)
+    reduced = values[:, 0].view(dtype)
+    assert np.array_equal(
+        reduced, np.tile(expected, 8).astype(dtype), equal_nan=dtype is np.float32
+    )
+    assert np.array_equal(np.signbit(reduced.astype(float)), np.signbit(np.tile(expected, 8)))
+    assert np.array_equal(values[:, 1], second)
