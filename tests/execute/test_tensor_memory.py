@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from inspector.execute import Fault, Memory, Program, execute
+from inspector.execute import Facts, Fault, Memory, Program, execute
 from tests.execute.programs import Made, make
 
 Array = np.ndarray[Any, Any]
@@ -54,13 +54,19 @@ def scaled_kernel(
     tl.store(c + rows[:, None] * block_n + columns[None, :], total)
 
 
-def run(made: Made, blocks: tuple[int, int], inputs: list[Array], out: Array, *sizes: int) -> None:
+def run(made: Made, blocks: tuple[int, int], inputs: list[Array], out: Array, *sizes: int) -> int:
+    """Run a kernel; its floating point operations."""
     memory = Memory()
     program = Program(made.ptx)
+    facts = Facts(program, values=False)
     arguments: list[Any] = [memory.add(str(k), array) for k, array in enumerate(inputs)]
     arguments += [memory.add("out", out), *sizes]
     arguments += [0] * (len(program.parameters) - len(arguments))  # Triton's scratch memory
-    execute(program, blocks, (made.threads,), arguments, memory=memory, shared=made.shared)
+    execute(
+        program, blocks, (made.threads,), arguments,
+        memory=memory, shared=made.shared, observer=facts,
+    )  # fmt: skip
+    return facts.totals().operations
 
 
 TORCH = {"fp16": torch.float16, "fp32": torch.float32, "fp8e4nv": torch.float8_e4m3fn}
@@ -90,7 +96,8 @@ def test_tritons_products_are_within_their_type(
     b = torch.randn(DEPTH, block_n, generator=generator).to(TORCH[kind])
     c = np.zeros((m, block_n), np.float32)
     inputs = [x.view(torch.uint8).numpy().copy() for x in (a, b)]
-    run(made, (2, 1), inputs, c, m, block_n, DEPTH)
+    operations = run(made, (2, 1), inputs, c, m, block_n, DEPTH)
+    assert operations >= 2 * m * block_n * DEPTH
     expected = (a.double() @ b.double()).numpy()
     assert np.abs(c - expected).max() <= tolerance * np.abs(expected).max()
 
@@ -227,7 +234,7 @@ st.global.v2.b32 [%rd1], {{%r7, %r4}};"""
     arguments = [memory.add("a", values)]
     second = values[:, 1].copy()
     execute(program, (1,), (32,), arguments, memory=memory)
-    reduced = values[:, 0].view(dtype)
+    reduced: Array = values[:, 0].view(dtype)
     assert np.array_equal(
         reduced, np.tile(expected, 8).astype(dtype), equal_nan=dtype is np.float32
     )
