@@ -9,11 +9,12 @@ import numpy as np
 
 from inspector.execute import floats
 from inspector.execute.blocks import CARRIES
-from inspector.execute.kinds import DTYPES, WIDTHS, constant, is_float
+from inspector.execute.kinds import DTYPES, PAIR, WIDTHS, constant, is_float
 from inspector.execute.memory import WINDOWS
 from inspector.execute.translate import Handler, Translator, Untranslatable
 from inspector.parsers.ptx_statement import (
     ImmediateOperand,
+    Operand,
     PtxInstruction,
     RegisterOperand,
     VectorOperand,
@@ -23,7 +24,7 @@ from inspector.semantics.instructions import BOOLEAN, COMPARISONS
 
 DIRECTIONS = ("rm", "rp", "rz")
 HALVES = ("f16x2", "bf16x2")
-_TYPES = frozenset(WIDTHS) | {"f32x2", "b128"}
+_TYPES = frozenset(WIDTHS) | {"f32x2"}
 UNKNOWN_FORM = "this form is not known here"
 
 
@@ -406,9 +407,10 @@ def _move(t: Translator, row: PtxInstruction) -> None:
     if kind == "pred":
         t.write(target, t.read(source, "pred"), kind)
         return
-    if kind not in WIDTHS:
-        raise Untranslatable("registers of 128 bits are not known here")
     width = WIDTHS[kind]
+    if kind == PAIR:
+        _move_pair(t, target, source)
+        return
     if isinstance(target, VectorOperand) and isinstance(source, VectorOperand):
         element_kind = f"b{width // len(source.elements)}"
         values = [t.temporary(t.bits(s, element_kind)) for s in source.elements]
@@ -429,6 +431,17 @@ def _move(t: Translator, row: PtxInstruction) -> None:
         t.write(target, " | ".join(parts), kind)
     else:
         t.write(target, t.bits(source, kind), kind)
+
+
+def _move_pair(t: Translator, target: Operand, source: Operand) -> None:
+    """``mov.b128``: of a register, or from or to its halves."""
+    if isinstance(source, VectorOperand):
+        low, high = (t.read(half, "b64") for half in t.elements(source, 2))
+        t.write(target, f"joined({low}, {high})", PAIR)
+    elif isinstance(target, VectorOperand):
+        t.write_list(target, f"halves({t.read(source, PAIR)})", ["b64", "b64"])
+    else:
+        t.write(target, t.read(source, PAIR), PAIR)
 
 
 def _to_space(t: Translator, row: PtxInstruction) -> None:

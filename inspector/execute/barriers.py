@@ -4,7 +4,9 @@ A barrier has a number, 0 to 15; a block's is complete when as many of its threa
 are named, or all that have not ended. Those that arrived with ``arrive`` do not wait.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,6 +48,19 @@ class Release:
     value: Array | None = None
 
 
+class OpenBarrier(NamedTuple):
+    """A barrier at which lanes wait: its number, who waits, who has arrived, as (B, T).
+
+    ``counts`` are the threads that must arrive, by block; 0 where it is all.
+    """
+
+    number: int
+    instruction: PtxInstruction
+    waiting: Array
+    arrived: Array
+    counts: Array
+
+
 class Barriers:
     def __init__(self, lanes: Lanes, ordering: Ordering = None) -> None:
         self.lanes = lanes
@@ -55,16 +70,18 @@ class Barriers:
         """How often each lane has arrived at the cluster's barrier."""
 
     @property
-    def waiting(self) -> list[PtxInstruction]:
-        """The instructions at which lanes wait."""
-        return [w.instruction for b in self._barriers.values() for w in b.waiting]
+    def waiting(self) -> bool:
+        """Whether lanes wait at a barrier."""
+        return any(barrier.waiting for barrier in self._barriers.values())
 
-    def waiting_lanes(self) -> Array:
-        out = np.zeros(self.lanes.shape, bool)
-        for barrier in self._barriers.values():
+    def incomplete(self) -> Iterator[OpenBarrier]:
+        """The barriers at which lanes wait, one for each instruction."""
+        for number, barrier in self._barriers.items():
             for waiter in barrier.waiting:
-                out |= waiter.mask
-        return out
+                arrived = barrier.arrived
+                if number == CLUSTER:
+                    arrived = self._cluster_phase >= self._cluster_phase[waiter.mask].min()
+                yield OpenBarrier(number, waiter.instruction, waiter.mask, arrived, barrier.counts)
 
     def reach(
         self, end: PtxInstruction, operands: tuple[Array, ...], mask: Mask, target: int
@@ -157,12 +174,35 @@ _BIAS = 1 << (_BYTES - 1)
 _PARITY = 63
 
 
+class FailedTest(NamedTuple):
+    """Lanes that found the phase of an mbarrier not over: their rows and their columns.
+
+    ``owner`` is the row of the block that has the mbarrier, ``offset`` its place there.
+    """
+
+    instruction: int
+    lanes: tuple[Array, Array]
+    owner: int
+    offset: int
+
+
+class PhaseState(NamedTuple):
+    """An mbarrier: pending arrivals of so many, bytes still to come, the parity of its phase."""
+
+    pending: int
+    expected: int
+    nbytes: int
+    parity: int
+
+
 class Phases:
     """The mbarriers of a chunk's thread blocks."""
 
     def __init__(self, memory: ChunkMemory) -> None:
         self.memory = memory
         self.lanes = memory.lanes
+        self.failed: list[FailedTest] | None = None
+        """Tests that failed, once somebody wants to know."""
 
     def _locate(self, n: int, address: Array, mask: Mask) -> tuple[Array, Array, Array]:
         """Lanes as a flat mask, the index of each one's barrier, the barriers as words."""
@@ -174,8 +214,8 @@ class Phases:
         """Tell the order observers of mbarriers by their index, of lanes or of none."""
         if self.memory.ordering is not None:
             rows, words = np.divmod(index, self.memory.shared_size >> 3)
-            columns = np.zeros(0, i64) if keep is None else np.nonzero(keep)[1]
-            self.memory.ordering("mbarrier", way, n, rows, words << 3, columns)
+            threads = np.zeros(0, i64) if keep is None else np.flatnonzero(keep)
+            self.memory.ordering("mbarrier", way, n, rows, words << 3, threads)
 
     def hold(self, n: int, address: Array, mask: Mask) -> None:
         """A phase that is not over before copies are, which are done at once here."""
@@ -217,6 +257,7 @@ class Phases:
         state[keep] = words[index]
         arrivals = 1 if count is None else self.lanes.full(count)[keep].astype(i64)
         expected_bytes = 0 if expected is None else self.lanes.full(expected)[keep].astype(i64)
+        self._tell_counts(n, index, np.flatnonzero(keep), arrivals, expected_bytes)
         self._change(words, index, arrivals, expected_bytes, drop)
         return state
 
@@ -224,13 +265,32 @@ class Phases:
         """``mbarrier.expect_tx`` and ``complete_tx``: bytes that will come, or that came."""
         keep, index, words = self._locate(n, address, mask)
         count = self.lanes.full(nbytes)[keep].astype(i64)
-        self._change(words, index, 0, -count if complete else count)
+        if complete:
+            count = -count
+        self._tell_counts(n, index, np.flatnonzero(keep), 0, count)
+        self._change(words, index, 0, count)
 
-    def arrive_bytes(self, n: int, row: int, offset: int, nbytes: int) -> None:
-        """Bytes came for the barrier at an offset of one block's shared memory."""
+    def arrive_bytes(self, n: int, row: int, offset: int, nbytes: int, thread: int) -> None:
+        """Bytes came for the barrier at an offset of one block's shared memory, by the copy that
+        a thread of the chunk issued."""
         words = self.memory.shared.view(u64).reshape(-1)
         index = np.array([row * (self.memory.shared_size >> 3) + (offset >> 3)])
+        self._tell_counts(n, index, np.array([thread]), 0, -nbytes)
         self._change(words, index, 0, -nbytes)
+
+    def _tell_counts(
+        self, n: int, index: Array, threads: Array, arrivals: Array | int, nbytes: Array | int
+    ) -> None:
+        """Tell the order observers how much lanes count at mbarriers."""
+        if self.memory.ordering is not None:
+            rows, words = np.divmod(index, self.memory.shared_size >> 3)
+            counts = [np.broadcast_to(x, index.shape) for x in (arrivals, nbytes)]
+            self.memory.ordering("counted", n, rows, words << 3, threads, *counts)
+
+    def state(self, row: int, offset: int) -> PhaseState:
+        """The mbarrier at an offset of one block's shared memory."""
+        word = self.memory.shared[row, offset : offset + 8].view(u64)
+        return PhaseState(*(int(part[0]) for part in _parts(word)))
 
     def _change(
         self,
@@ -270,6 +330,12 @@ class Phases:
         over = now != ((awaited & u64(1)) if parity else (awaited >> u64(_PARITY)))
         out[keep] = over
         self._tell("wait", n, index[over], out)
+        if self.failed is not None:
+            rows, columns = np.nonzero(keep)
+            for place in np.unique(index[~over]).tolist():
+                late = ~over & (index == place)
+                owner, word = divmod(place, self.memory.shared_size >> 3)
+                self.failed.append(FailedTest(n, (rows[late], columns[late]), owner, word << 3))
         return out
 
 

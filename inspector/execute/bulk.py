@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from inspector.execute.barriers import Phases
-from inspector.execute.kinds import UNSIGNED, WIDTHS, Array, Mask, f32, f64, i64, u8, u64
+from inspector.execute.kinds import UNSIGNED, WIDTHS, Array, Mask, f32, f64, i64, is_float, u8, u64
 from inspector.execute.memory import (
     DISTRIBUTED,
     RANK_SHIFT,
@@ -30,6 +30,8 @@ from inspector.execute.memory import (
 
 _OFFSET = (1 << 56) - 1
 WARP_LANES = 32
+_ANSWER_BYTES = 16
+"""Of ``clusterlaunchcontrol.try_cancel``."""
 
 
 class BulkCopies:
@@ -138,12 +140,12 @@ class BulkCopies:
         if len(points) != (len(tile.dims) + 3 if rows else len(tile.dims)):
             sentence = f"a tensor of {len(tile.dims)} dimensions at {len(points)} coordinates"
             raise self.memory.fault("tensor map", sentence, n, lane)
-        count = tile.box[0] * 4 if rows else prod(tile.box)
-        row, offset = self._shared(n, lane, shared, count * tile.item)
+        count = (tile.box[0] * 4 if rows else prod(tile.box)) // tile.numbers
+        row, offset = self._shared(n, lane, shared, count * tile.shared_item)
         address, inside = tile.places(
             [points[0], 0] if rows else points, points[1:] if rows else None
         )
-        offsets = offset + np.arange(len(address), dtype=i64) * tile.item
+        offsets = offset + np.arange(len(address), dtype=i64) * tile.shared_item
         places = offsets ^ (((offsets >> 7) & (0, 1, 3, 7)[tile.swizzle]) << 4)
         last = int(places.max())
         if last + tile.item > self.memory.limit:
@@ -328,6 +330,19 @@ class BulkCopies:
                 self.memory.changes += 1
                 self._arrived(n, lane, waits, count, row if ranks else None)
 
+    def answer(self, n: int, target: Array, barrier: Array, everywhere: bool, mask: Mask) -> None:
+        """``clusterlaunchcontrol.try_cancel``: that nothing is taken over, 16 bytes of zeros.
+
+        ``everywhere``: in all blocks of the cluster, at the same offsets.
+        """
+        ranks = (1 << self.lanes.cluster_size) - 1 if everywhere else 0
+        for lane, (to, waits) in self._lanes_of(mask, target, barrier):
+            owner, offset = self._shared(n, lane, to, _ANSWER_BYTES)
+            for row in self._receivers(lane, owner, ranks):
+                self._tell_bytes(n, lane, row, "store", offset, _ANSWER_BYTES, waits)
+                self.memory.shared[row, offset : offset + _ANSWER_BYTES] = 0
+                self._arrived(n, lane, waits, _ANSWER_BYTES, row if ranks else None)
+
     def store_async(
         self,
         n: int,
@@ -363,7 +378,8 @@ class BulkCopies:
         row, offset = self._shared(n, lane, barrier, 8)
         if receiver is not None:
             row = (receiver & ~1) | (row & 1) if in_pair else receiver
-        self.phases.arrive_bytes(n, row, offset, nbytes)
+        thread = lane[0] * self.lanes.width + lane[1]
+        self.phases.arrive_bytes(n, row, offset, nbytes, thread)
 
     def copy_out(
         self,
@@ -417,8 +433,14 @@ ELEMENTS: tuple[tuple[str, str], ...] = (
     ("bf16", "u2"),
     ("tf32", "f4"),
     ("tf32", "f4"),
+    ("b4x16", "u8"),
+    ("b4x16_p64", "u8"),
 )
-"""Types by the number that PTX gives them, and as numpy's (PTX ISA, "tensormap.replace")."""
+"""Types by the number that PTX gives them, and as numpy's (PTX ISA, "tensormap.replace").
+Numbers of 4 bits are copied by 16, 8 bytes in global memory."""
+_NUMBERS_OF_4_BITS = 16
+_PADDED_BYTES = 16
+"""Of 16 numbers of 4 bits in shared memory by ``b4x16_p64``, 8 of them unused."""
 
 SWIZZLE_BYTES = (16, 32, 64, 128)
 """Bytes within which 16-byte chunks are exchanged, by the number of the mode; 16 means none."""
@@ -526,13 +548,15 @@ class TensorMap:
             raise ValueError("its address or a stride is beyond every device's memory")
         if max(self.box) > MAX_BOX or max(self.steps) > MAX_STEP:
             raise ValueError(f"its box is {'×'.join(map(str, self.box))}, of at most {MAX_BOX}")
-        if self.fill and self.kind[0] not in "fbt":
+        if self.fill and not is_float(self.kind):
             raise ValueError(f"it fills with NaN, which {self.kind} has not")
         if self.address % 16:
             raise ValueError("its base address is no multiple of 16 bytes")
         unaligned_stride = next((stride for stride in self.strides if stride % 16), None)
         if unaligned_stride is not None:
             raise ValueError(f"a stride of {unaligned_stride} bytes is no multiple of 16 bytes")
+        if self.box[0] % self.numbers or self.dims[0] % self.numbers:
+            raise ValueError("its rows or its box's are no multiple of 16 numbers of 4 bits")
 
     @property
     def kind(self) -> str:
@@ -540,12 +564,23 @@ class TensorMap:
 
     @property
     def item(self) -> int:
+        """Bytes in global memory of what is copied as one: an element, or 16 numbers of 4 bits."""
         return np.dtype(ELEMENTS[self.element][1]).itemsize
+
+    @property
+    def numbers(self) -> int:
+        """Elements of an item."""
+        return _NUMBERS_OF_4_BITS if self.kind.startswith("b4") else 1
+
+    @property
+    def shared_item(self) -> int:
+        """Bytes of an item in shared memory."""
+        return _PADDED_BYTES if self.kind == "b4x16_p64" else self.item
 
     def places(
         self, start: Sequence[int], rows: Sequence[int] | None = None
     ) -> tuple[Array, Array]:
-        """The addresses of a box's elements (in order, flat) and which of them are in the tensor.
+        """The addresses of a box's items (in order, flat) and which of them are in the tensor.
 
         ``start`` are the coordinates of its first element. ``rows``: the second coordinates of
         single rows, for a gather or a scatter.
@@ -559,11 +594,15 @@ class TensorMap:
                 index = np.array(rows, i64)
             else:
                 index = start[d] + np.arange(0, self.box[d] * step, step, dtype=i64)[: self.box[d]]
+            size = self.dims[d]
+            if d == 0 and self.numbers > 1:
+                index = index[:: self.numbers] // self.numbers
+                size //= self.numbers
             shape = [1] * rank
             shape[rank - 1 - d] = len(index)
             index = index.reshape(shape)
             address = address + index * (self.item if d == 0 else self.strides[d - 1])
-            inside = inside & (index >= 0) & (index < self.dims[d])
+            inside = inside & (index >= 0) & (index < size)
         full_shape = np.broadcast_shapes(address.shape, inside.shape)
         flat = [np.broadcast_to(x, full_shape).reshape(-1) for x in (address, inside)]
         return flat[0], flat[1]

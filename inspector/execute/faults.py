@@ -6,6 +6,90 @@ from dataclasses import dataclass
 from inspector.base.errors import PtxviewError
 from inspector.base.units import plural
 
+Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WarpGroup:
+    """Warps of one block that are at the same line of the PTX; ``line`` is None if they ended."""
+
+    block: Triple
+    warps: tuple[int, ...]
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalGroup:
+    """Warps of one block that arrived at an mbarrier, or copied, in the same line of the PTX.
+
+    ``arrivals`` and ``nbytes`` are the sums of these warps. ``now``: the line at which they are at
+    the end, None if they have ended.
+    """
+
+    line: int
+    block: Triple
+    warps: tuple[int, ...]
+    arrivals: int
+    nbytes: int
+    now: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What ``threads`` of a deadlock wait for; ``block`` and ``thread`` are the first one's.
+
+    ``kind`` is ``mbarrier``, ``barrier`` (of a block), ``cluster`` or ``memory`` (a value that
+    nobody stores). ``reason`` says for what, and what is missing. ``others`` are the warps of the
+    block or cluster that neither wait here nor have arrived. ``number`` is that of a block's
+    barrier; ``pending`` of ``expected`` arrivals are missing.
+
+    Of an mbarrier: the block that has it and its offset there, ``name`` of the variable, the
+    number of its ``phase`` since the init in line ``init_line`` and its parity, the bytes that are
+    missing (negative: more came than were expected), who arrived in this phase, and who arrived in
+    earlier ones and not in this. ``unexecuted`` are the lines that arrive at this variable, or
+    copy for it, and that no thread executed. Where arrivals were not recorded, these are None or
+    empty.
+    """
+
+    kind: str
+    line: int
+    block: Triple
+    thread: Triple
+    threads: int
+    waiting: tuple[WarpGroup, ...]
+    others: tuple[WarpGroup, ...] = ()
+    reason: str = ""
+    number: int | None = None
+    pending: int | None = None
+    expected: int | None = None
+    owner: Triple | None = None
+    offset: int | None = None
+    name: str | None = None
+    phase: int | None = None
+    parity: int | None = None
+    nbytes: int | None = None
+    init_line: int | None = None
+    arrived: tuple[ArrivalGroup, ...] = ()
+    absent: tuple[ArrivalGroup, ...] = ()
+    unexecuted: tuple[int, ...] = ()
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether all whose arrivals are missing wait themselves: the cause is elsewhere."""
+        if self.kind == "mbarrier":
+            places = [group.now for group in self.absent]
+            return bool(self.pending) and bool(places) and None not in places
+        return self.kind != "memory" and None not in [group.line for group in self.others]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A change with which a deadlock's block ends, without a race: in some lines of the PTX, waits
+    for the other parity, or the ``count`` of arrivals of an init."""
+
+    lines: tuple[int, ...]
+    count: int | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
@@ -40,8 +124,8 @@ class Place:
     kernel: str
     line: int
     statement: str
-    block: tuple[int, int, int] | None = None
-    thread: tuple[int, int, int] | None = None
+    block: Triple | None = None
+    thread: Triple | None = None
 
     def __str__(self) -> str:
         parts = [f"PTX line {self.line}: {self.statement}"]
@@ -75,7 +159,8 @@ class Fault(PtxviewError):
     ``assertion``, ``deadlock``, ``tensor map`` or ``warp group``. ``address`` is that of the
     access, ``nbytes`` its size; ``buffer`` is the name of the nearest buffer and ``past`` how many
     bytes beyond its end the access reaches (negative where it begins before its start).
-    ``written``: the buffers that the launch had written until then.
+    ``written``: the buffers that the launch had written until then. ``waits``: of a deadlock, the
+    likeliest cause first.
     """
 
     def __init__(
@@ -89,6 +174,7 @@ class Fault(PtxviewError):
         nbytes: int = 0,
         buffer: str | None = None,
         past: int | None = None,
+        waits: tuple[Wait, ...] = (),
     ) -> None:
         super().__init__(f"{place.kernel}: {sentence} ({place})")
         self.cause = cause
@@ -98,6 +184,8 @@ class Fault(PtxviewError):
         self.nbytes = nbytes
         self.buffer = buffer
         self.past = past
+        self.waits = waits
+        self.remedy: Remedy | None = None
         self.written: tuple[str, ...] = ()
 
 

@@ -26,13 +26,13 @@ i8 = np.int8
 i16 = np.int16
 i32 = np.int32
 i64 = np.int64
+u128 = np.dtype("V16")
+"""Two halves of 64 bits, the lower one first, with which nothing is computed."""
 f16 = np.float16
 f32 = np.float32
 f64 = np.float64
 
-UNSIGNED: Mapping[int, type[np.unsignedinteger[Any]]] = MappingProxyType(
-    {8: u8, 16: u16, 32: u32, 64: u64}
-)
+UNSIGNED: Mapping[int, Any] = MappingProxyType({8: u8, 16: u16, 32: u32, 64: u64, 128: u128})
 
 DTYPES: Mapping[str, Any] = MappingProxyType(
     {
@@ -59,6 +59,7 @@ DTYPES: Mapping[str, Any] = MappingProxyType(
         "e3m2x2": u16,
         "ue8m0x2": u16,
         "s2f6x2": u16,
+        "b128": u128,
     }
     | dict(instructions.DTYPES)
 )
@@ -68,6 +69,22 @@ WIDTHS: Mapping[str, int] = MappingProxyType(
     {kind: np.dtype(dtype).itemsize * 8 for kind, dtype in DTYPES.items()} | {"pred": 1}
 )
 """Bits of a type."""
+
+
+PAIR = "b128"
+"""The type of ``u128``."""
+
+
+def joined(low: Array, high: Array) -> Array:
+    """Registers of 128 bits of their halves."""
+    halves = np.stack(np.broadcast_arrays(low, high), -1)
+    return halves.view(u128)[..., 0]
+
+
+def halves(register: Array) -> list[Array]:
+    """The lower and the upper 64 bits of registers of 128."""
+    both = np.ascontiguousarray(register)[..., None].view(u64)
+    return [both[..., 0], both[..., 1]]
 
 
 def is_float(kind: str) -> bool:

@@ -424,11 +424,13 @@ def tile_offsets(
     leading: Array | int,
     stride: Array | int,
     width: int,
+    depth: int = 8,
 ) -> Array:
     """Offsets from a tile's start of its elements of ``size`` bytes, not swizzled: (rows, columns).
 
     ``leading`` and ``stride`` are in bytes, as is ``width``, the swizzle's (16: none). Rows are
-    along M or N, columns along K. PTX ISA, "Strides".
+    along M or N, columns along K; of transposed tiles ``depth`` columns are beside each other. PTX
+    ISA, "Strides".
     """
     r = np.arange(rows)[:, None]
     k = np.arange(columns)[None, :]
@@ -437,9 +439,9 @@ def tile_offsets(
         within = (r % 8) * width + byte_offset % width
         return (r // 8) * stride + within + (byte_offset // width) * leading
     byte_offset = r * size
-    within = (k % 8) * width + byte_offset % width
+    within = (k % depth) * width + byte_offset % width
     outer, inner = (leading, stride) if width > 16 else (stride, leading)
-    return (byte_offset // width) * outer + within + (k // 8) * inner
+    return (byte_offset // width) * outer + within + (k // depth) * inner
 
 
 def descriptor_tile(

@@ -22,7 +22,7 @@ import numpy as np
 from inspector.base.budget import Budget
 from inspector.base.errors import PtxviewError
 from inspector.execute import lanes
-from inspector.execute.barriers import Barriers, Phases, Release
+from inspector.execute.barriers import Barriers, FailedTest, Phases, Release
 from inspector.execute.blocks import BasicBlock, is_waiting
 from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, LaunchError, Malformed, OutOfBudget, Place
@@ -38,6 +38,7 @@ from inspector.execute.memory import (
 )
 from inspector.execute.program import Argument, Program
 from inspector.execute.tensor_memory import BYTES, TensorMemory
+from inspector.execute.waits import ArrivalObserver, Deadlock, deadlock_fault
 from inspector.parsers.ptx_statement import PtxInstruction
 
 MAX_TEXT_CHARS = 4096
@@ -311,23 +312,18 @@ class Machine:
                     self.polled = {}
                     continue
                 if self.barriers.waiting:
-                    line = self.barriers.waiting[0].line
-                    rows = self.program.code.instructions
-                    number = next(
-                        n for n, row in enumerate(rows) if row.line == line and is_waiting(row)
-                    )
-                    sentence = "at a barrier that the others never reach"
-                    raise self._deadlock(self.barriers.waiting_lanes(), sentence, number)
+                    raise self.deadlock()
                 return True
-            ranks = self.blocks
-            block_index = min(self.pending, key=lambda n: ranks[n].rank)
-            block = ranks[block_index]
+            block = self.blocks[min(self.pending, key=self._rank)]
             try:
-                self._step(block, self.pending.pop(block_index))
+                self._step(block, self.pending.pop(block.index))
             except (PtxviewError, MemoryError):
                 raise
             except Exception as error:
                 raise self._malformed(error, block) from error
+
+    def _rank(self, block_index: int) -> int:
+        return self.blocks[block_index].rank
 
     def _malformed(self, error: Exception, block: BasicBlock) -> Malformed:
         """The refusal of the statement that raised an error which no earlier check foresaw."""
@@ -464,21 +460,36 @@ class Machine:
             and _same_snapshot(previous[1], now)
         )
 
-    def spinning(self) -> Fault:
-        block_index = min(self.polled, key=lambda n: self.blocks[n].rank)
+    def deadlock(self) -> Fault:
+        """The fault of lanes of which none goes on: what they wait for, and what is missing."""
+        polled = [
+            (self._poll(block_index), self.lanes.full_mask(self.polled[block_index]))
+            for block_index in sorted(self.polled, key=self._rank)
+        ]
+        history = next((o for o in self.observers if isinstance(o, ArrivalObserver)), None)
+        deadlock = Deadlock(self.program, self.lanes, self.phases, history)
+        waits = deadlock.waits(list(self.barriers.incomplete()), polled, self._failed_tests())
+        return deadlock_fault(self.program, waits)
+
+    def _poll(self, block_index: int) -> int:
+        """The instruction of a loop that looks whether it may end."""
         block = self.blocks[block_index]
         rows = self.program.code.instructions
         near = range(block.first, min(block.last + 64, len(rows)))
-        polls = (n for n in near if rows[n].base in ("atom", "ld", "mbarrier"))
-        sentence = "for ever for what nobody is left to store"
-        return self._deadlock(
-            self.lanes.full_mask(self.polled[block_index]), sentence, next(polls, block.first)
-        )
+        return next((n for n in near if rows[n].base in ("atom", "ld", "mbarrier")), block.first)
 
-    def _deadlock(self, waiting: Array, sentence: str, instruction: int) -> Fault:
-        threads = int(waiting.sum())
-        wait = "1 thread waits" if threads == 1 else f"{threads:,} threads wait"
-        return self.fault("deadlock", f"{wait} {sentence}", instruction, self.lanes.first(waiting))
+    def _failed_tests(self) -> list[FailedTest]:
+        """The mbarriers for which lanes that poll wait: they go round once more, unobserved, which
+        changes nothing."""
+        self.observers = ()
+        self.order_observers = []
+        self.phases.failed = []
+        self.pending = self.polled
+        self.polled = {}
+        while self.pending:
+            block = self.blocks[min(self.pending, key=self._rank)]
+            self._step(block, self.pending.pop(block.index))
+        return self.phases.failed
 
 
 NOBODY = np.zeros((1, 1), bool)
@@ -735,5 +746,5 @@ def _run(machine: Callable[[Array], Machine], numbers: BlockNumbers, blocks_at_o
             len(unfinished) == len(waiting)
             and sum(m.memory.changes for m in waiting) == change_count
         ):
-            raise unfinished[0].spinning()
+            raise unfinished[0].deadlock()
         waiting = unfinished

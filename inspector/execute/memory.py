@@ -438,10 +438,26 @@ class OrderObserver(Observer):
         """Lanes ``arrive`` at a barrier of the block, or go on from it (``release``)."""
 
     def mbarrier(
-        self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, columns: Array
+        self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, threads: Array
     ) -> None:
-        """Lanes, by row and column, ``init`` or invalidate mbarriers, ``arrive``, ``hold`` a phase
-        for their copies, or find that it is over (``wait``); or phases are over (``complete``)."""
+        """Threads ``init`` or invalidate mbarriers, ``arrive``, ``hold`` a phase for their copies,
+        or find that it is over (``wait``); or phases are over (``complete``, by no thread).
+
+        ``rows`` and ``offsets`` are the mbarriers' places; ``threads`` are numbers in the chunk,
+        which has ``lanes.width`` a row.
+        """
+
+    def counted(
+        self,
+        lanes: Lanes,
+        instruction: int,
+        rows: Array,
+        offsets: Array,
+        threads: Array,
+        arrivals: Array,
+        nbytes: Array,
+    ) -> None:
+        """Threads count arrivals and expected bytes, negative where bytes came, at mbarriers."""
 
     def asynchronous(self, lanes: Lanes, access: AsynchronousAccess) -> None:
         """A unit beside the warps begins to read or write shared memory."""

@@ -370,10 +370,10 @@ class RaceObserver(OrderObserver):
                 order.release(number, warps)
 
     def mbarrier(
-        self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, columns: Array
+        self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, threads: Array
     ) -> None:
         orders = self._orders(lanes)
-        warps = columns // WARP_LANES if columns.size else np.zeros_like(rows)
+        warps = threads % lanes.width // WARP_LANES if threads.size else np.zeros_like(rows)
         places = np.unique(np.stack([rows, offsets, warps], 1), axis=0)
         for row, offset, warp in places.tolist():
             if (order := orders.get(row)) is None:

@@ -75,13 +75,23 @@ def _store(t: Translator, row: PtxInstruction) -> None:
 
 
 def _copy(t: Translator, row: PtxInstruction) -> None:
-    words = [part for part in row.parts if part[0].isdigit() or part.startswith("warpx")]
-    if (shape := ".".join(words)) not in COPIES:
+    # Compilers write .32x128b.warpx4 in both orders
+    words = sorted(part for part in row.parts if part[0].isdigit() or part.startswith("warpx"))
+    shape = ".".join(words)
+    if shape not in COPIES:
         raise Untranslatable(f"copies of .{shape or 'this shape'} are not emulated")
+    packed = next((_PACKED[part] for part in row.parts if part in _PACKED), "")
     address = _address(t, row.operands[0])
     descriptor = t.read(row.operands[1], "u64")
     in_pair = "cta_group::2" in row.parts
-    t.emit(f"m.tensor.copy({t.number}, {shape!r}, {in_pair}, {address}, {descriptor}, {t.mask})")
+    t.emit(
+        f"m.tensor.copy({t.number}, {shape!r}, {packed!r}, {in_pair}, {address}, {descriptor}, "
+        f"{t.mask})"
+    )
+
+
+_PACKED = {"b4x16_p64": "e2m1", "b6x16_p32": "e2m3"}
+"""A type of as many bits by the word of a copy that unpacks its elements."""
 
 
 def _commit(t: Translator, row: PtxInstruction) -> None:

@@ -63,10 +63,16 @@ TYPES: Mapping[str, Mapping[int, str]] = {
 """Types of A and B by the number in an instruction descriptor, by the kind of the product."""
 DEPTHS = {"f16": 16, "tf32": 8, "i8": 32, "f8f6f4": 32, "mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}
 """K of one product."""
+K_OF_4_BITS = 64
+"""K of products whose elements have 4 bits, two of them a byte."""
 SUMS = {0: "f16", 1: "f32", 2: "s32"}
 """Types of D."""
 PADDED = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
 """Bytes that 16 elements of a type below 8 bits fill of their 16, in products of ``f8f6f4``."""
+
+
+_SHIFTS = {"e2m1": 2}
+"""Lowest bit in its byte of an element of fewer bits in tensor memory, of others 0."""
 
 
 class InvalidDescriptor(Exception):
@@ -129,6 +135,9 @@ SWIZZLES = {0: 16, 1: 128, 2: 128, 4: 64, 6: 32}
 """Bytes of a swizzle by the mode in a descriptor of shared memory; 16 means none. Mode 1 exchanges
 pieces of 32 bytes."""
 _PIECES_OF_32 = 1
+_DEPTH_OF_PIECES_OF_32 = 4
+"""Rows along K of the pattern of that mode, which is for matrices along M or N alone (CUTLASS,
+mma_traits_sm100.hpp)."""
 
 
 def swizzled_by_32(address: Array) -> Array:
@@ -149,15 +158,21 @@ def tile_addresses(
     mode = descriptor >> 61
     if descriptor >> 46 & 7 != 1 or mode not in SWIZZLES:
         raise InvalidDescriptor(f"{descriptor:#x} is no descriptor of a matrix in shared memory")
-    if descriptor >> 49 & 15:
+    width = SWIZZLES[mode]
+    # Rows of 128 bytes from a multiple of the swizzle's pattern on to where the pattern begins
+    base_offset = (descriptor >> 49 & 7) % (width // 16)
+    if base_offset or descriptor >> 52 & 1:
         raise InvalidDescriptor(
             f"the base offset or absolute address of {descriptor:#x} is unknown"
         )
-    width = SWIZZLES[mode]
-    offsets = tile_offsets(rows, columns, size, transposed, leading, stride, width)
-    if mode == _PIECES_OF_32:
-        return swizzled_by_32(start + offsets)
-    return swizzled(start + offsets, width)
+    if mode != _PIECES_OF_32:
+        offsets = tile_offsets(rows, columns, size, transposed, leading, stride, width)
+        return swizzled(start + offsets, width)
+    if not transposed:
+        raise InvalidDescriptor(f"{descriptor:#x} swizzles pieces of 32 bytes along K")
+    depth = _DEPTH_OF_PIECES_OF_32
+    offsets = tile_offsets(rows, columns, size, transposed, leading, stride, width, depth)
+    return swizzled_by_32(start + offsets)
 
 
 def row_places(product: Product, form: ProductForm) -> tuple[Array, Array]:
@@ -278,7 +293,7 @@ class TensorMemory:
         ``half``: columns from the first 16 threads' to the others' of ``.16x32bx2``. ``packed``:
         a register has the lower halves of two columns.
         """
-        cells = self._cells(n, shape, count * (2 if packed else 1), address, half, mask, "loads")
+        cells = self._cells(n, shape, count, address, half, packed, mask, "loads")
         values = self.cells[cells]
         if packed:
             values = (values[..., 0::2] & u32(0xFFFF)) | (values[..., 1::2] << u32(16))
@@ -300,23 +315,37 @@ class TensorMemory:
         parts = [self.lanes.full(value) for value in values]
         if unpacked:
             parts = [part >> u32(s) & u32(0xFFFF) for part in parts for s in (0, 16)]
-        cells = self._cells(n, shape, count * (2 if unpacked else 1), address, half, mask, "stores")
+        cells = self._cells(n, shape, count, address, half, unpacked, mask, "stores")
         running = self.lanes.mask_warps(mask).any(2)
         stacked = np.stack(parts, -1).reshape(*running.shape, WARP, -1)
         self.cells[tuple(index[running] for index in cells)] = stacked[running]
         self.memory.changes += 1
 
     def _cells(
-        self, n: int, shape: str, count: int, address: Array, half: int, mask: Mask, verb: str
+        self,
+        n: int,
+        shape: str,
+        count: int,
+        address: Array,
+        half: int,
+        by_halves: bool,
+        mask: Mask,
+        verb: str,
     ) -> tuple[Array, Array, Array]:
-        """Block, lane and column of each element: (B, warps, 32, registers) each; those of warps
-        that do not run are 0. Raises Fault where a warp reaches lanes that are not its own."""
+        """Block, lane and column of each element: (B, warps, 32, elements) each; those of warps
+        that do not run are 0. Raises Fault where a warp reaches lanes that are not its own.
+
+        ``by_halves``: the halves of a register are in two columns, one beside the other.
+        """
         lanes = self.lanes
         running = lanes.mask_warps(mask).any(2)
         first_lanes = self._first_lanes(mask)
         warp_address = np.where(first_lanes, lanes.full(address), u32(0))
         base = warp_address.reshape(*running.shape, WARP).max(2).astype(i64)
         lane, column = load_places(shape, count)
+        if by_halves:
+            lane = np.repeat(lane, 2, 1) if lane.shape[1] > 1 else lane
+            column = np.stack((2 * column, 2 * column + 1), -1).reshape(len(column), -1)
         if shape == "16x32bx2":
             column = column + half * (np.arange(WARP)[:, None] // 16)
         first_lane = base >> 16
@@ -347,9 +376,19 @@ class TensorMemory:
     # -- copies, products, commits
 
     def copy(
-        self, n: int, shape: str, in_pair: bool, address: Array, descriptor: Array, mask: Mask
+        self,
+        n: int,
+        shape: str,
+        packed: str,
+        in_pair: bool,
+        address: Array,
+        descriptor: Array,
+        mask: Mask,
     ) -> None:
-        """``tcgen05.cp`` from shared memory; with ``in_pair`` in both blocks of a pair."""
+        """``tcgen05.cp`` from shared memory; with ``in_pair`` in both blocks of a pair.
+
+        ``packed``: the type of elements that become a byte each, as products read them, or "".
+        """
         width, copies = COPIES[shape]
         for lane, (to, source) in self._lanes_of(mask, address, descriptor):
             first = to & _COLUMN
@@ -360,6 +399,9 @@ class TensorMemory:
             for row in [lane[0] & ~1, lane[0] | 1] if in_pair else [lane[0]]:
                 self._check(n, (row, lane[1]), first, first + width, "writes")
                 words = self._shared(n, lane, np.array([row]), places, 4)[0]
+                if packed:
+                    elements = unpadded(words.view(u8), packed) << u8(_SHIFTS.get(packed, 0))
+                    words = elements.view(u32)
                 for starts in copies:
                     target_lanes = np.concatenate([start + np.arange(WARP) for start in starts])
                     self.cells[row, target_lanes, first : first + width] = words
@@ -462,11 +504,9 @@ class TensorMemory:
         """A or B, transposed, in shared memory, as numbers: (blocks, ``count``, K)."""
         kind = product.a if is_a else product.b
         transposed = product.transposed[0 if is_a else 1]
-        if product.k == 64:  # 4 bits, two of them a byte
+        if product.k == K_OF_4_BITS:
             places = tile_addresses(descriptor, count, product.k // 2, 1)
-            packed = self._shared(n, lane, rows, places, 1)
-            nibbles = np.stack((packed & u8(15), packed >> u8(4)), -1)
-            return floats.from_small(nibbles.reshape(len(rows), count, -1), kind)
+            return nibbles(self._shared(n, lane, rows, places, 1), kind)
         size = {"tf32": 4, "f16": 2, "bf16": 2}.get(kind, 1)
         places = tile_addresses(descriptor, count, product.k, size, transposed=transposed)
         bits = self._shared(n, lane, rows, places, size)
@@ -500,10 +540,10 @@ class TensorMemory:
         count: int,
     ) -> Array:
         """A in tensor memory, by the rows of D, K along the columns: (blocks, ``count``, K)."""
-        if product.a in PADDED or count < 64:
-            raise InvalidDescriptor(f"A of {product.a} in tensor memory is not emulated")
+        if count < 64:
+            raise InvalidDescriptor(f"A of {count} rows in tensor memory is not emulated")
         size = {"tf32": 4, "f16": 2, "bf16": 2}.get(product.a, 1)
-        words = product.k * size // 4
+        words = product.k * size // (8 if product.k == K_OF_4_BITS else 4)
         first = address & _COLUMN
         self._check(n, lane, first, first + words, "reads")
         row = np.arange(count)
@@ -511,6 +551,8 @@ class TensorMemory:
             row = row // 16 * WARP + row % 16
         place = (address >> 16) + row
         cells = np.ascontiguousarray(self.cells[rows][:, place, first : first + words])
+        if product.k == K_OF_4_BITS:
+            return nibbles(cells.view(u8), product.a)
         return as_numbers(cells.view(UNSIGNED[size * 8]), product.a)
 
     def _scales(
@@ -524,10 +566,15 @@ class TensorMemory:
     ) -> Array:
         """Scales of A's rows or B's columns, each for its part of K: (blocks, ``count``, K).
 
-        The word of row ``r`` is in lane r % 32, r // 32 columns on.
+        The word of row ``r`` is in lane r % 32, r // 32 columns on; where the columns of D are in
+        two halves of the lanes, so are their scales (CUTLASS, tmem_sf_frg).
         """
         row = np.arange(count)
-        words = self.cells[rows][:, row % WARP, (address & _COLUMN) + row // WARP]
+        first_lane = np.zeros(count, i64)
+        if which and product.m == LANES and form.in_pair:
+            first_lane = row // (count // 2) * (LANES // 2)
+            row = row % (count // 2)
+        words = self.cells[rows][:, first_lane + row % WARP, (address & _COLUMN) + row // WARP]
         each = np.ascontiguousarray(words).view(u8).reshape(*words.shape, 4)
         first = product.scale_bytes[which]
         bits = each[..., (first + np.arange(form.scales)) % 4]
@@ -572,6 +619,12 @@ class TensorMemory:
         spread = [self.lanes.full(x) for x in operands]
         for row, column in np.argwhere(self.lanes.full_mask(mask)).tolist():
             yield (row, column), [int(x[row, column]) for x in spread]
+
+
+def nibbles(packed: Array, kind: str) -> Array:
+    """Numbers of 4 bits, two of which are in each byte."""
+    each = np.stack((packed & u8(15), packed >> u8(4)), -1)
+    return floats.from_small(each.reshape(*packed.shape[:-1], -1), kind)
 
 
 def unpadded(tile: Array, kind: str) -> Array:

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from inspector.execute.blocks import read_call
 from inspector.execute.bulk import FIELDS
-from inspector.execute.kinds import DTYPES, WIDTHS, constant, is_float
+from inspector.execute.kinds import DTYPES, PAIR, WIDTHS, constant, is_float
 from inspector.execute.lanes import MMA_KINDS, MMA_SHAPES
 from inspector.execute.memory import DISTRIBUTED
 from inspector.execute.translate import Handler, Translator, Untranslatable
@@ -49,12 +51,17 @@ def _constant(operand: Operand, kind: str) -> int:
 def _form(row: PtxInstruction) -> tuple[str, int, str]:
     count = next((int(p[1:]) for p in row.parts if re.fullmatch(r"v[248]", p)), 1)
     kind = next((p for p in reversed(row.parts) if p in WIDTHS), "pred")
-    if kind == "pred" or "b128" in row.parts:
+    if kind in ("pred", PAIR):
         raise Untranslatable("elements of this type are not known here")
     return space_of(row), count, kind
 
 
 def _load(t: Translator, row: PtxInstruction) -> None:
+    if row.kind == PAIR and not isinstance(row.operands[0], VectorOperand):
+        space, address = t.address(row.operands[1], space_of(row))
+        t.emit(f"L = m.memory.load({t.number}, {space!r}, {address}, u64, 2, {t.mask})")
+        t.write(row.operands[0], "joined(L[0], L[1])", PAIR)
+        return
     space, count, kind = _form(row)
     space, address = t.address(row.operands[1], space)
     arguments = f"{t.number}, {space!r}, {address}, u{WIDTHS[kind]}, {count}, {t.mask}"
@@ -64,6 +71,11 @@ def _load(t: Translator, row: PtxInstruction) -> None:
 def _store(t: Translator, row: PtxInstruction) -> None:
     if "async" in row.parts:
         _store_async(t, row)
+        return
+    if row.kind == PAIR and not isinstance(row.operands[1], VectorOperand):
+        space, address = t.address(row.operands[0], space_of(row))
+        parts = f"halves({t.read(row.operands[1], PAIR)})"
+        t.emit(f"m.memory.store({t.number}, {space!r}, {address}, u64, {parts}, {t.mask})")
         return
     space, count, kind = _form(row)
     space, address = t.address(row.operands[0], "local" if space == "param" else space)
@@ -513,6 +525,28 @@ def _elect(t: Translator, row: PtxInstruction) -> None:
     t.write_pair(row.operands[0], f"lanes.elect(m.lanes, {t.mask}, {members})")
 
 
+# -- launch control: no cluster is left to be taken over, for all run ------------------------------
+
+
+def _control_launches(t: Translator, row: PtxInstruction) -> None:
+    if row.parts[1] == "query_cancel":
+        _read_answer(t, row)
+        return
+    target, barrier = (_shared(t, operand) for operand in row.operands)
+    everywhere = "multicast::cluster::all" in row.parts
+    t.emit(f"m.bulk.answer({t.number}, {target}, {barrier}, {everywhere}, {t.mask})")
+
+
+def _read_answer(t: Translator, row: PtxInstruction) -> None:
+    """``query_cancel`` of the answer that nothing is taken over; its block is then undefined."""
+    t.read(row.operands[1], PAIR)
+    if "is_canceled" in row.parts:
+        t.write(row.operands[0], t.constant(False, np.bool_), "pred")
+        return
+    for register in t.elements(row.operands[0], 4 if "v4" in row.parts else 1):
+        t.write(register, t.constant(0, np.uint32), "b32")
+
+
 # -- the rest --------------------------------------------------------------------------------------
 
 
@@ -556,6 +590,23 @@ def _call(t: Translator, row: PtxInstruction) -> None:
     raise Untranslatable(f"{name[:80]} has no body in this module, or calls itself")
 
 
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
+        "textures and surfaces are not emulated",
+    ),
+    **dict.fromkeys(("multimem", "fabric"), "memory of several devices is not emulated"),
+    "wmma": "fragments of wmma, which no document lays out, are not emulated; those of mma are",
+    **dict.fromkeys(
+        ("alloca", "stacksave", "stackrestore"), "memory taken from the stack is not emulated"
+    ),
+    **dict.fromkeys(
+        ("clmad", "spcompress", "spdecompress"), "instructions of PTX 9.3 and 9.4 are not emulated"
+    ),
+}
+"""Why no form of an instruction is executed."""
+
+
 def _refuse(reason: str) -> Handler:
     def translate(t: Translator, row: PtxInstruction) -> None:
         raise Untranslatable(reason)
@@ -585,6 +636,7 @@ HANDLERS: Mapping[str, Handler] = {
     "mapa": _map_address,
     "isspacep": _is_in,
     "createpolicy": _zero,
+    "clusterlaunchcontrol": _control_launches,
     "call": _call,
     **dict.fromkeys(
         (
@@ -604,8 +656,5 @@ HANDLERS: Mapping[str, Handler] = {
         ),
         _nothing,
     ),
-    **dict.fromkeys(
-        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
-        _refuse("textures and surfaces are not emulated"),
-    ),
+    **{base: _refuse(reason) for base, reason in REFUSED.items()},
 }

@@ -61,6 +61,8 @@ SCOPE: Mapping[str, Any] = {
     "both": both,
     "pending_count": pending_count,
     "is_own": is_own,
+    "joined": kinds.joined,
+    "halves": kinds.halves,
     "map_address": map_address,
     "rank_of_address": rank_of_address,
     **{
@@ -111,6 +113,7 @@ _WIDENED = ("ld", "ldu", "cvt")
 """Instructions whose result a wider register may hold (PTX ISA, "Operand Size Exceeding
 Instruction-Type Size")."""
 _ADDRESS = (1 << 64) - 1
+_WIDTH_OF_PAIR = 128
 
 
 class Translator:
@@ -216,8 +219,12 @@ class Translator:
             self.emit(f'm.tell("step", {number}, {self.mask})')
         handler(self, row)
         if self.watched:
-            for register in self.written:
+            for register in filter(self._is_a_number, self.written):
                 self.emit(f'm.tell("wrote", {number}, {register}, r{register}, {self.mask})')
+
+    def _is_a_number(self, register: int) -> bool:
+        """Whether observers are told of a register: those of 128 bits have no value."""
+        return self.widths[register] < _WIDTH_OF_PAIR
 
     @property
     def mask(self) -> str:
@@ -274,6 +281,8 @@ class Translator:
         if have in (0, 1):
             raise Untranslatable("a register of this type is not known here")
         want = WIDTHS[kind]
+        if _WIDTH_OF_PAIR in (have, want) and have != want:
+            raise Untranslatable(f"it reads {want} bits of a register of {have}")
         if want != have:
             expression += f".astype(u{want})"
         if kind == "bf16":

@@ -21,6 +21,7 @@ from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.parsers.line import Listing
 from inspector.render import jsons
 from inspector.render.calls import size_text
+from inspector.render.deadlock import deadlock_rows, waits_json
 from inspector.render.json_rows import listing_hint_row
 from inspector.render.pictures.bank_picture import bank_picture
 from inspector.render.pictures.picture import GridPicture
@@ -283,6 +284,7 @@ def fault_rows(traced: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
     source = traced.selection.source(place.line)
     if source is not None:
         yield "source", f"{source.file}:{source.line}"
+    yield from deadlock_rows(fault)
     has_indices = any(b.dtype.startswith(("int", "uint")) for b in inputs.memory.buffers)
     is_address = fault.cause in ("out of bounds", "null")
     if is_address and traced.selection.seed is not None and has_indices:
@@ -658,4 +660,6 @@ def fault_json(traced: TracedKernel, fault: Fault) -> dict[str, object]:
         "bytes": fault.nbytes or None,
         "tensor": tensor,
         "past_bytes": fault.past,
+        "waits": waits_json(fault),
+        "remedy": jsons.to_builtins(fault.remedy),
     }

@@ -208,7 +208,7 @@ def test_a_cluster_barrier_waits_for_arrivals_and_not_for_waits(chunk: int) -> N
 
 def test_a_lock_that_nobody_releases_is_a_fault_with_its_line() -> None:
     lock, total = np.ones(1, np.int32), np.zeros(1, np.int32)
-    with pytest.raises(Fault, match="wait for ever") as caught:
+    with pytest.raises(Fault, match="waits for ever") as caught:
         launch(CONTROL, (8,), 32, [lock, total], "one_lock")
     assert caught.value.cause == "deadlock"
     assert "atom" in caught.value.place.statement
@@ -216,8 +216,16 @@ def test_a_lock_that_nobody_releases_is_a_fault_with_its_line() -> None:
 
 
 def test_a_barrier_that_some_never_reach_is_a_fault() -> None:
-    with pytest.raises(Fault, match="64 threads wait"):
+    with pytest.raises(Fault, match="32 threads wait") as caught:
         launch(CONTROL, (2,), 64, [np.zeros(1, np.int32)], "half_waits")
+    polling, barrier = sorted(caught.value.waits, key=lambda wait: wait.kind, reverse=True)
+    assert (barrier.kind, barrier.number, barrier.pending, barrier.expected) == (
+        "barrier",
+        0,
+        32,
+        64,
+    )
+    assert [(group.warps, group.line) for group in barrier.others] == [((1,), polling.line)]
 
 
 def test_an_endless_loop_ends_with_its_budget() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from inspector.analysis.hints.subject import ExecutedAccess, ExecutedBranch, ExecutedFacts
-from inspector.base.errors import Stopped, UsageError
+from inspector.base.errors import PtxviewError, Stopped, UsageError
 from inspector.execute import (
     Facts,
     Fault,
@@ -36,6 +36,11 @@ from inspector.execute.lanes import Lanes, block_number
 from inspector.execute.launch import BlockChoice, choose, cluster_of
 from inspector.execute.memory import Access, Memory
 from inspector.execute.synchronization import Race, RaceObserver
+from inspector.execute.waits import (
+    ArrivalObserver,
+    deadlock_fault,
+    remedies,
+)
 
 SHARED = ("shared",)
 SECTOR = 32
@@ -313,6 +318,8 @@ def trace_launch(
 
     run_chosen = partial(_run_chosen, run, blocks, cheap)
     traced = run_chosen(begin)
+    if traced.fault is not None and traced.fault.cause == "deadlock":
+        traced.fault = _explained(traced.fault, program, launch, make, end)
     unwritten = {} if traced.races is None else traced.races.unwritten
     if unwritten and (traced.ran is None or not _differs(traced, run_chosen(partial(begin, FILL)))):
         unwritten.clear()
@@ -349,6 +356,55 @@ def _run_chosen(
     if pairs:
         numbers += [n + 1 for n in numbers if n + 1 < total]
     return run([n for n in numbers if n not in first], traced)
+
+
+def _explained(
+    fault: Fault,
+    program: Program,
+    launch: TraceLaunch,
+    make: Callable[[], LaunchInputs],
+    end: float,
+) -> Fault:
+    """A deadlock with who arrived where, of its block or cluster executed again; as it is if that
+    ends alone, since it waits for others. Then with other parities of waits and counts of inits:
+    where the block ends, without a race, that is what was meant."""
+
+    cluster = cluster_of(program, launch.grid, launch.cluster)
+    chosen = choose(launch.grid, [fault.place.block or 0], cluster)
+    numbers = chosen.between(0, len(chosen)).tolist()
+
+    def run(variant: Program, observer: Observer) -> PtxviewError | None:
+        """Run the block, or its cluster; gives what ended it."""
+        inputs = make()
+        try:
+            execute(
+                variant,
+                launch.grid,
+                launch.block,
+                inputs.arguments,
+                memory=inputs.memory,
+                shared=launch.shared,
+                cluster=launch.cluster,
+                blocks=numbers,
+                seconds=max(0.0, end - time.monotonic()),
+                observer=observer,
+            )
+        except (Fault, OutOfBudget) as error:
+            return error
+        return None
+
+    history = ArrivalObserver(program)
+    explained = run(program, history)
+    if not isinstance(explained, Fault) or explained.cause != "deadlock":
+        return fault
+    for wait, remedy, variant in remedies(program, explained.waits, history):
+        races = RaceObserver(variant, numbers)
+        if run(variant, races) is None and not races.races and not races.unwritten:
+            further = (w for w in explained.waits if w is not wait)
+            explained = deadlock_fault(program, (wait, *further))
+            explained.remedy = remedy
+            break
+    return explained
 
 
 def _differs(traced: TracedLaunch, again: TracedLaunch) -> bool:
@@ -470,7 +526,11 @@ def trace_block(
     program.check()
     trace = trace or Trace(program, number=block_number(block, launch.grid))
     observers: list[Observer] = [] if stop is None else [StopObserver(stop)]
-    observers += [trace] if facts is None else [trace, facts]
+    observers += (
+        [trace, ArrivalObserver(program)]
+        if facts is None
+        else [trace, ArrivalObserver(program), facts]
+    )
     fault: Fault | None = None
     ended: str | None = None
     try:

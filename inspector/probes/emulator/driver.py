@@ -226,13 +226,16 @@ def _descriptor(value: Any, lowered: Any) -> list[Any]:
         parts = list(split(value))
         # Later versions pass shape and strides twice, for the code after the descriptor's.
         return parts if parts[-len(strides) :] == strides else [*parts, *shape, *strides]
-    if lowered.get("fp4_padded") or lowered.get("is_im2col"):
-        raise NotImplementedError("it uses a tensor map of padded 4-bit numbers or of im2col")
+    if lowered.get("is_im2col"):
+        raise NotImplementedError("it uses a tensor map of im2col")
     size = int(lowered["elem_size"])
+    dimensions = shape[::-1]
+    if lowered.get("fp4_padded"):  # two elements a byte
+        dimensions[0] *= 2
     element = 11 if getattr(value, "round_f32_to_tf32", False) else int(lowered["elem_type"])
     tensor_map = executor.load("execute").TensorMap(
         int(value.base.data_ptr()),
-        tuple(reversed(shape)),
+        tuple(dimensions),
         tuple(step * size for step in reversed(strides[:-1])),
         tuple(int(n) for n in reversed(lowered["block_size"])),
         element,

@@ -30,6 +30,7 @@ _NO_ADDRESS = re.compile(r"setp?\.|shl\.|mul|cvt\..*(?:8|16|32)$")
 _SPACE = re.compile(r"\.(global|shared|local|param)\b")
 _READS = ("ld", "prefetch", "mbarrier", "tex")
 _SPILLED = "(spilled)"  # the contents of shared and local memory, and of functions' arguments
+_NARROW = "(32 bits) "  # before a register that holds a parameter's address, which cvt widens
 _TENSOR_MAPS = "(tensor maps)"  # the addresses in tensor maps that the kernel writes itself
 
 Origin = tuple[str, int]
@@ -122,16 +123,22 @@ def _step(statement: str, names: set[str]) -> _Step | None:
     """What one statement does; None if it moves no address. ``names``: parameters, variables."""
     match = _STATEMENT.match(statement)
     texts = _OPERAND.findall(match[2]) if match else []
-    if match is None or not texts or _NO_ADDRESS.match(match[1]):
+    if match is None or not texts:
         return None
     opcode = match[1]
+    if opcode == "cvt.u64.u32":
+        return _NAME.findall(texts[0]), [_NARROW + name for name in _NAME.findall(texts[1])], False
+    if _NO_ADDRESS.match(opcode):
+        return None
     operands = [_NAME.findall(text) for text in texts]
     everything = [name for operand in operands[1:] for name in operand]
     memory = [operand[0] for operand, text in zip(operands, texts, strict=True) if "[" in text]
     if opcode.startswith(("mad", "fma")):
         return operands[0], operands[-1], False
     if not memory:
-        return operands[0], everything, False
+        is_address = opcode in ("mov.b32", "mov.u32") and names.issuperset(everything)
+        narrow = [_NARROW + name for name in operands[0]] if is_address else []
+        return operands[0] + narrow, everything, False
     if opcode.startswith(_READS):
         private = _is_private(opcode)
         sources = memory if memory[0] in names or not private else [_SPILLED]

@@ -112,6 +112,12 @@ $L__BB0_1:
             {},
         ),
         (
+            "mov.b32 %r8, k_param_4; cvt.u64.u32 %rd9, %r8; cvta.param.u64 %rd10, %rd9;"
+            "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd10, {%r1, %r2}], [%r3];",
+            "k_param_4",
+            {},
+        ),
+        (
             "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r1], %rd3;"
             "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r1, %r2}], [%r3];",
             "k_param_3",

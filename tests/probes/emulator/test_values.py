@@ -146,3 +146,23 @@ print(mixed.dtype == kind, mean.dtype)
     assert checked == [f"{name} True" for name in names]
     assert put == "True [[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]]"
     assert types == "True torch.float32"
+
+
+def test_products_of_halves_may_have_results_of_single_precision(forked: Run) -> None:
+    text = (
+        HEAD
+        + """
+a, b, c = (torch.randn(*s).bfloat16().double() for s in ((2, 8, 64), (2, 64, 4), (2, 8, 4)))
+x, y, z = (m.bfloat16().cuda() for m in (a, b, c))
+wide = dict(out_dtype=torch.float32)
+pairs = [
+    (torch.mm(x[0], y[0], **wide), a[0] @ b[0]),
+    (torch.bmm(x, y, **wide), a @ b),
+    (torch.addmm(z[0], x[0], y[0], beta=2, alpha=3, **wide), 2 * c[0] + 3 * (a[0] @ b[0])),
+    (torch.baddbmm(z, x, y, **wide), c + a @ b),
+]
+for result, exact in pairs:
+    print(result.dtype, bool((result.cpu() - exact).abs().max() < 1e-4))
+"""
+    )
+    assert ok(forked(text)).out.splitlines() == ["torch.float32 True"] * 4
