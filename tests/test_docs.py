@@ -146,6 +146,7 @@ def test_the_readme_is_short_and_leads_to_the_documents() -> None:
     assert len(text.encode()) < 8192
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(find_spec("material") is None, reason="needs mkdocs-material: '.[docs]'")
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]

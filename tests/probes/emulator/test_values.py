@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.helpers.nightly import first_by_day
 from tests.probes.conftest import Run, ok
 
 HEAD = "import torch, triton, triton.language as tl\n"
@@ -16,7 +17,7 @@ def read(name, tensor):
 """
 
 
-@pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
+@pytest.mark.parametrize("arch", first_by_day(["sm_90", "sm_100"]))
 def test_tensor_descriptors_copy_tiles_on_the_emulated_device(forked: Run, arch: str) -> None:
     assert ok(forked("descriptors.py", arch=arch)).out == "done\n"
 
@@ -97,7 +98,7 @@ torch.testing.assert_close(c, a @ b.T)
     assert len(done.said("there is no cuBLAS here")) == 1
 
 
-@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kind", first_by_day(["float16", "bfloat16"]))
 def test_sums_of_half_precision_are_as_exact_as_a_gpus(forked: Run, kind: str) -> None:
     done = ok(
         forked(
