@@ -20,6 +20,7 @@ from inspector.base.units import some
 from inspector.estimate.copies import CopyLog
 from inspector.estimate.model import Machine, Role, Simulation, Spent, Work
 from inspector.estimate.path import Op, Path, Traffic, decode
+from inspector.estimate.timeline import Timeline, timeline
 from inspector.estimate.walk import Walk
 from inspector.execute import Facts, Fault, Malformed, Observer, OutOfBudget, Program, execute
 from inspector.execute.blocks import BasicBlock
@@ -340,15 +341,30 @@ class LineCycles(Struct, frozen=True):
         return f"{numbers} of {self.launched:,}"
 
 
+def block_timeline(
+    reader: Reader, planned: PlannedLaunch, device_constants: Constants | None
+) -> tuple[Timeline, float]:
+    """What a simulated block of a launch does over time, and the clock in hertz.
+
+    Raises ``PtxviewError`` without an estimate.
+    """
+    machine = _machine(planned.variant, device_constants)
+    return timeline(gather(reader, planned), machine), machine.clock_hz
+
+
+def _machine(variant: Variant, device_constants: Constants | None) -> Machine:
+    if device_constants is None:
+        raise ToolMissing("its device is unknown: name one with --device")
+    if (variant.target or "").rstrip("af") != device_constants["arch"]:
+        raise ToolMissing(f"it is compiled for {variant.target}")
+    return convert(device_constants, Machine)
+
+
 def simulated(
     reader: Reader, planned: PlannedLaunch, device_constants: Constants | None
 ) -> tuple[float, LineCycles]:
     """A launch's µs, and where its warps' cycles go. Raises ``PtxviewError`` without them."""
-    if device_constants is None:
-        raise ToolMissing("its device is unknown: name one with --device")
-    if (planned.variant.target or "").rstrip("af") != device_constants["arch"]:
-        raise ToolMissing(f"it is compiled for {planned.variant.target}")
-    machine = convert(device_constants, Machine)
+    machine = _machine(planned.variant, device_constants)
     work = gather(reader, planned)
     simulation = Simulation(work, machine)
     us = machine.floor_us + simulation.run() / machine.clock_hz * 1e6

@@ -36,3 +36,27 @@ def test_warps_with_roles_take_the_steps_of_their_own() -> None:
     assert [count(warp, "UTMALDG") for warp in (0, 3, 6)] == [0, 0, 64]
     assert [count(warp, "HGMMA") for warp in (0, 3, 6)] == [128, 128, 0]
     assert count(0, "SYNCS") > 32 <= count(6, "SYNCS")
+
+
+def test_a_timeline_has_the_roles_and_what_holds_them_up() -> None:
+    path = FOLDER / "roles.ptxview"
+    done = call("time", path, "b3e69730", "--estimate", "--timeline", "--json")
+    drawn = done.json["timeline"]
+    consumers, producer, copies, tensor = drawn["rows"]
+    assert (consumers["warps"], producer["warps"]) == ([0, 1, 2, 3], [6])
+    # By %clock64 on an H200 the consumers wait for 19 % of their time, the producer for 73 %.
+    assert abs(consumers["shares"]["wait"] - 0.19) < 0.17
+    assert abs(producer["shares"]["wait"] - 0.73) < 0.15
+    assert copies["warps"] == tensor["warps"] == []
+    for row in drawn["rows"]:
+        ends = [span["end"] for span in row["spans"]]
+        assert ends == sorted(ends) and ends[-1] <= drawn["cycles"]
+    # 32 stages of 64, a ring of four full and four empty mbarriers.
+    assert len(drawn["phases"]) == 64
+    assert len({phase["barrier"] for phase in drawn["phases"]}) == 8
+    assert sum(drawn["critical"].values()) == pytest.approx(1)
+
+
+def test_a_timeline_is_of_one_kernel() -> None:
+    done = call("time", FOLDER / "copies.ptxview", "--estimate", "--timeline")
+    assert done.status == 2 and "--timeline is of one kernel" in done.said
