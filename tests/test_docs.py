@@ -60,7 +60,7 @@ def test_generated_blocks_are_up_to_date(page: Path) -> None:
 
 def test_every_command_key_and_hint_has_its_block() -> None:
     kinds = {match[2] for page in PAGES for match in BLOCK.finditer(page.read_text("utf-8"))}
-    assert kinds == {"commands", "fields", "keys", "marks", "recorded", "rules"}
+    assert kinds == {"commands", "executed", "fields", "keys", "marks", "recorded", "rules"}
     assert set(COMMANDS_BY_NAME) <= anchors(DOCS / "reference" / "commands.md")
     assert set(table("hints")) <= anchors(DOCS / "reference" / "hints.md")
 
@@ -146,6 +146,7 @@ def test_the_readme_is_short_and_leads_to_the_documents() -> None:
     assert len(text.encode()) < 8192
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(find_spec("material") is None, reason="needs mkdocs-material: '.[docs]'")
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]

@@ -155,6 +155,7 @@ def module(path: Path, kernels: int) -> Path:
     return path
 
 
+@pytest.mark.nightly
 def test_a_page_of_four_times_as_many_kernels_of_a_file_takes_less_than_eight_times_as_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -239,6 +239,10 @@ class Blocks:
     """The number of the carry flag, as a register."""
 
 
+JUMPS = ("bra", "brx", "ret", "exit", "trap")
+"""Instructions that are the last of their basic block."""
+
+
 def is_waiting(instruction: PtxInstruction) -> bool:
     """Whether lanes may wait for others at an instruction, and not only for their own warp."""
     base = instruction.base
@@ -248,7 +252,7 @@ def is_waiting(instruction: PtxInstruction) -> bool:
 
 def ends_block(instruction: PtxInstruction) -> bool:
     """Whether an instruction decides where its lanes go on."""
-    return instruction.base in ("bra", "brx", "ret", "exit", "trap") or is_waiting(instruction)
+    return instruction.base in JUMPS or is_waiting(instruction)
 
 
 def defines(instruction: PtxInstruction, carry: int) -> tuple[list[int], list[int]]:

@@ -210,7 +210,9 @@ class Machine:
         )
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
-        self.tensor = TensorMemory(self.memory, self.phases, work.pay)
+        self.tensor = TensorMemory(
+            self.memory, self.phases, work.pay, partial(self.tell, "product")
+        )
         self.messages = Messages(self.memory, work)
         self.globals = [np.array([[address]], u64) for address in addresses]
         self.barriers = Barriers(lanes, ordering)

@@ -414,6 +414,9 @@ class Observer:
     def access(self, lanes: Lanes, access: Access) -> None:
         """Lanes read or write memory."""
 
+    def product(self, lanes: Lanes, instruction: int, operations: int) -> None:
+        """A product has so many floating point operations, which its opcode does not say."""
+
 
 class AsynchronousAccess(NamedTuple):
     """What a unit beside the warps reads or writes in shared memory: a bulk copy, ``wgmma``.

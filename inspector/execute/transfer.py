@@ -590,6 +590,23 @@ def _call(t: Translator, row: PtxInstruction) -> None:
     raise Untranslatable(f"{name[:80]} has no body in this module, or calls itself")
 
 
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
+        "textures and surfaces are not emulated",
+    ),
+    **dict.fromkeys(("multimem", "fabric"), "memory of several devices is not emulated"),
+    "wmma": "fragments of wmma, which no document lays out, are not emulated; those of mma are",
+    **dict.fromkeys(
+        ("alloca", "stacksave", "stackrestore"), "memory taken from the stack is not emulated"
+    ),
+    **dict.fromkeys(
+        ("clmad", "spcompress", "spdecompress"), "instructions of PTX 9.3 and 9.4 are not emulated"
+    ),
+}
+"""Why no form of an instruction is executed."""
+
+
 def _refuse(reason: str) -> Handler:
     def translate(t: Translator, row: PtxInstruction) -> None:
         raise Untranslatable(reason)
@@ -639,8 +656,5 @@ HANDLERS: Mapping[str, Handler] = {
         ),
         _nothing,
     ),
-    **dict.fromkeys(
-        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
-        _refuse("textures and surfaces are not emulated"),
-    ),
+    **{base: _refuse(reason) for base, reason in REFUSED.items()},
 }

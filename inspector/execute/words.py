@@ -109,11 +109,17 @@ _TEXTS: Mapping[str, str] = {
         "alloc dealloc relinquish_alloc_permit ld st wait::ld wait::st fence::before_thread_sync "
         "fence::after_thread_sync cp mma ws commit sync aligned b32 b64 shared::cta "
         "shared::cluster mbarrier::arrive::one multicast::cluster cta_group::1 cta_group::2 "
+        "red min max abs NaN f32 u32 s32 "
         "32x32b 16x64b 16x128b 16x256b 16x32bx2 pack::16b unpack::16b "
         "128x256b 128x128b 64x128b 32x128b warpx2::02_13 warpx2::01_23 warpx4 "
         "b8x16 b4x16_p64 b6x16_p32 "
         "kind::f16 kind::tf32 kind::f8f6f4 kind::i8 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4 "
         "block_scale block16 block32 scale_vec::1X scale_vec::2X scale_vec::4X"
+    ),
+    "tensormap": (
+        "replace tile global_address rank box_dim global_dim global_stride element_stride elemtype "
+        "interleave_layout swizzle_mode fill_mode b1024 b32 b64 cp_fenceproxy global shared::cta "
+        "tensormap::generic acquire release gpu cluster cta sys sync aligned"
     ),
     "clusterlaunchcontrol": (
         "try_cancel query_cancel async shared::cta mbarrier::complete_tx::bytes "

@@ -265,7 +265,7 @@ def hottest(traced: TracedKernel) -> list[tuple[str, float]]:
 def labelled(pairs: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str, str]]:
     """Labels and sentences as lines of at most ``width`` cells, two cells from the edge."""
     for label, text in pairs:
-        yield from wrapped(f"  {shown(label):<{LABEL}}", shown(text), min(width, 120))
+        yield from wrapped(f"  {shown(label):<{LABEL - 1}} ", shown(text), min(width, 120))
 
 
 def fault_rows(traced: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.nightly import first_by_day
 from tests.helpers.ptxview import DATA, call, printed, tool
 
 LISTINGS = DATA.parent / "parsers"
@@ -15,7 +16,7 @@ CUBINS = sorted(LISTINGS.glob("*.cubin"))
 CLASSES = {"gpr", "pred", "ugpr", "upred"}
 
 
-@pytest.fixture(scope="module", params=CUBINS, ids=lambda p: p.stem)
+@pytest.fixture(scope="module", params=first_by_day(CUBINS, 2), ids=lambda p: p.stem)
 def cubin(request: pytest.FixtureRequest) -> Path:
     """Each cubin of the tests' data."""
     path: Path = request.param
@@ -92,7 +93,11 @@ def test_figures_of_the_card_are_those_of_cuobjdump(cubin: Path) -> None:
         assert function["resources"]["static_shared_bytes"] == figures["SHARED"]
 
 
-@pytest.mark.parametrize("path", [*sorted(LISTINGS.glob("*.ptx")), *CUBINS], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path",
+    [*first_by_day(sorted(LISTINGS.glob("*.ptx")), 2), *first_by_day(CUBINS)],
+    ids=lambda p: p.name,
+)
 def test_every_instruction_is_read_out(path: Path) -> None:
     lines = shown(path, "sass" if path.suffix == ".cubin" else "ptx")["lines"]
     mute = {ln["opcode"] for ln in lines if ln["kind"] == "instruction" and not ln["sentence"]}

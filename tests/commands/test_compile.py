@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.nightly import nightly
 from tests.helpers.ptxview import (
     REPOSITORY,
     Done,
@@ -301,7 +302,7 @@ def test_a_program_is_compiled_as_its_own_calls_say(work: Path) -> None:
 # IR
 
 
-@pytest.mark.parametrize("language", ["ttir", "llir"])
+@pytest.mark.parametrize("language", ["ttir", nightly("llir")])
 def test_a_stage_of_triton_goes_through_those_that_follow(
     work: Path, python: list[str], language: str
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.nightly import first_by_day, nightly
 from tests.helpers.ptxview import LECTURE, MATMUL, SAMPLE, SQUARE, Done, call
 
 PLAIN, WIDE, EIGHT = "a4fe74f3", "780c582c", "9c81a042"  # squares: w4, w4 aligned, w8 aligned
@@ -52,7 +53,7 @@ def test_json_has_the_fields_of_the_contract() -> None:
     )
 
 
-@pytest.mark.parametrize(("a", "b"), [(PLAIN, WIDE), ("ff3a7da2", "290e47d8")])
+@pytest.mark.parametrize(("a", "b"), [(PLAIN, WIDE), nightly("ff3a7da2", "290e47d8")])
 @pytest.mark.parametrize("stage", ["ptx", "sass", "ttgir"])
 def test_counts_and_hunks_are_those_of_the_listings(a: str, b: str, stage: str) -> None:
     found = both(a, b, "--stage", stage)
@@ -119,7 +120,7 @@ def test_a_renumbered_file_is_identical_and_a_changed_one_is_not(
     assert "mul.f32" in diff(a, c).text and "add.f32" in diff(a, c).text
 
 
-@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("width", first_by_day([80, 160]))
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     for first, second, stage in (
         (WIDE, EIGHT, "ptx"),

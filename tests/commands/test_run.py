@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from inspector.sources.opening import open_path
+from tests.helpers.nightly import nightly
 from tests.helpers.ptxview import Done, call, command, environment, finished, ptxview, saved
 from tests.helpers.tools import needs
 
@@ -173,9 +174,9 @@ raise SystemExit(main(words))
     [
         "inspector.commands.run summary",
         "inspector.sources.completing complete",
-        "inspector.sources.running is_watched",
-        "inspector.sources.running pack",
-        "inspector.sources.opening open_path",
+        nightly("inspector.sources.running is_watched"),
+        nightly("inspector.sources.running pack"),
+        nightly("inspector.sources.opening open_path"),
     ],
 )
 def test_our_faults_leave_the_programs_status(tmp_path: Path, fault: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from inspector.commands import common
 from inspector.system import printing
 from tests.helpers.hostile import on_pty
+from tests.helpers.nightly import first_by_day
 from tests.helpers.ptxview import LECTURE, MATMUL, SQUARE, Done, call, printed, tool
 
 CUBINS = sorted(LECTURE.glob("triton/*/*.cubin"))
@@ -57,7 +58,7 @@ def test_text_is_the_files_byte_for_byte(lecture: Path, folder: Path, stage: str
     assert [line["n"] for line in shown["lines"]] == list(range(1, len(shown["lines"]) + 1))
 
 
-@pytest.mark.parametrize("cubin", CUBINS, ids=lambda p: str(p.parent.name[:6]))
+@pytest.mark.parametrize("cubin", first_by_day(CUBINS), ids=lambda p: str(p.parent.name[:6]))
 def test_sass_is_that_of_nvdisasm(lecture: Path, cubin: Path) -> None:
     expected = printed(tool("nvdisasm"), "-c", cubin)
     digest = hash_of(cubin.parent)
@@ -148,7 +149,11 @@ def test_many_lines_are_printed_on_a_terminal_only_if_wanted(
     assert all("658,517 lines" in prompt for prompt in asked)
 
 
-@pytest.mark.parametrize("view", [(), ("-a",), ("--beside", "sass")], ids=" ".join)
+@pytest.mark.parametrize(
+    "view",
+    [(), pytest.param(("-a",), marks=pytest.mark.nightly), ("--beside", "sass")],
+    ids=" ".join,
+)
 def test_many_lines_are_not_printed_on_a_terminal_where_nobody_answers(
     tmp_path: Path, view: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

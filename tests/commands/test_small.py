@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from inspector.render import brief
+from tests.helpers.nightly import nightly
 from tests.helpers.ptxview import SAMPLE, call, count_hints, variants_of
 
 KERNELS = ["softmax_kernel", "ff3a7da2", "_Z11gelu_kernelPKfPfi", "ba6e6b76", "square_loop_kernel"]
@@ -45,9 +46,9 @@ def test_lines_to_look_at_are_what_they_are_said_to_be(kernel: str) -> None:
     "words",
     [
         ["list"],
-        ["show", "ff3a7da2"],
+        nightly(["show", "ff3a7da2"]),
         ["show", "0/0"],
-        ["diff", "matmul_kernel", "--variants"],
+        nightly(["diff", "matmul_kernel", "--variants"]),
         ["diff", "square_grid_kernel", "square_loop_kernel"],
     ],
     ids=" ".join,

@@ -18,6 +18,7 @@ from inspector.base.model import Stage
 from inspector.sources.compilers import assemblers
 from inspector.sources.opening import open_path
 from inspector.sources.trying import AS_RECORDED, TryOutcome, TryRequest, TrySetting, try_stage
+from tests.helpers.nightly import nightly
 from tests.helpers.ptxview import Done, call, command, environment, ptxview, saved
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once
@@ -125,7 +126,7 @@ def bare(python: str, text: str, ending: str, options: str, folder: Path) -> byt
     return out.read_bytes()
 
 
-@pytest.mark.parametrize("stage", ["ttir", "ttgir", "ptx"])
+@pytest.mark.parametrize("stage", ["ttir", nightly("ttgir"), "ptx"])
 def test_an_unedited_stage_gives_the_recorded_code(
     recorded: Path, stage: str, tmp_path: Path
 ) -> None:
@@ -204,8 +205,8 @@ def test_each_combination_of_options_is_a_column(recorded: Path) -> None:
     ("stage", "old", "new", "says"),
     [
         ("ttir", "arith.mulf", "arith.mulx", "'arith.mulx' is unknown"),
-        ("ttgir", "warpsPerCTA = [4]", "warpsPerCTA = [8]", "warps per CTA"),
-        ("llir", "fmul", "fmulx", "expected instruction opcode"),
+        nightly("ttgir", "warpsPerCTA = [4]", "warpsPerCTA = [8]", "warps per CTA"),
+        nightly("llir", "fmul", "fmulx", "expected instruction opcode"),
         ("ptx", "add.f32", "add.f33", "f33"),
     ],
 )

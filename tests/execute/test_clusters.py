@@ -132,6 +132,48 @@ def test_a_kernels_own_cluster_is_the_only_one_that_it_takes() -> None:
         launch("ring", cluster=(2, 1, 1))
 
 
+LAUNCH_CONTROL = """mov.u32 %r8, %ctaid.x;
+mad.wide.u32 %rd2, %r8, 4, %rd1;
+.reg .b128 %rq<3>;
+.reg .b64 %half<3>;
+mbarrier.init.shared.b64 [buf], 1;
+mov.b32 %r1, 7;
+st.shared.v4.b32 [buf+16], {%r1, %r1, %r1, %r1};
+barrier.cluster.arrive;
+barrier.cluster.wait;
+mov.u32 %r2, %tid.x;
+setp.eq.u32 %p1, %r2, 0;
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [buf], 16;
+barrier.cluster.arrive;
+barrier.cluster.wait;
+mov.u32 %r3, %cluster_ctarank;
+setp.eq.and.u32 %p0, %r3, 0, %p1;
+@%p0 TRY [buf+16], [buf];
+again:
+mbarrier.try_wait.parity.shared.b64 %p1, [buf], 0;
+@!%p1 bra again;
+ld.shared.b128 %rq1, [buf+16];
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %rq1;
+selp.b32 %r4, 1, 100, %p1;
+mov.b128 {%half1, %half2}, %rq1;
+mov.b128 %rq2, {%half2, %rd2};
+st.shared.b128 [buf+32], %rq2;
+ld.shared.b64 %half1, [buf+40];
+sub.u64 %half1, %half1, %rd1;
+cvt.u32.u64 %r5, %half1;
+ld.shared.b32 %r6, [buf+20];
+add.u32 %r4, %r4, %r5;
+add.u32 %r4, %r4, %r6;
+st.global.b32 [%rd2], %r4;"""
+
+
+def test_no_cluster_is_left_to_be_taken_over() -> None:
+    """Each block is answered by zeros, which cancel nothing: 100, and its offset in ``out``."""
+    opcode = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes"
+    body = LAUNCH_CONTROL.replace("TRY", f"{opcode}.multicast::cluster::all.b128")
+    assert run(body, (2,)) == [100, 104, 108, 112]
+
+
 OTHER = "mov.u32 %r4, %cluster_ctarank;\nmov.u32 %r1, buf;\nxor.b32 %r2, %r1, 0x1000000;\n"
 
 

@@ -138,7 +138,7 @@ def words(values: Array, kind: str) -> Array:
     return values.astype(kind).view(f"u{np.dtype(kind).itemsize}").astype(np.uint32)
 
 
-def check(out: Array, tensor: Array, places: tuple[Array, Array], expected: Array) -> None:
+def check_memory(out: Array, tensor: Array, places: tuple[Array, Array], expected: Array) -> None:
     whole = tensor.copy()
     whole[places] = expected
     assert np.array_equal(out, whole)
@@ -169,7 +169,7 @@ def test_f16_in_every_canonical_layout(mode: int) -> None:
         out = run(
             "f16", image, tensor, a=descriptors[0], b=descriptors[1], instruction=told, adds=1
         )
-        check(out[0], tensor[0], places, words(a @ b.T + c, "f4"))
+        check_memory(out[0], tensor[0], places, words(a @ b.T + c, "f4"))
 
 
 def product(
@@ -202,18 +202,18 @@ def test_the_bits_of_an_instruction_descriptor(m: int, way: str) -> None:
     tensor[0][places] = words(c, "f4")
     negated = instruction(m, n, 0, 0, 1, negate_b=1)
     out = product("f16", *halves, negated, tensor, places, adds=1)
-    check(out[0], tensor[0], places, words(c - a @ b.T, "f4"))
+    check_memory(out[0], tensor[0], places, words(c - a @ b.T, "f4"))
     twice = instruction(m, n, 0, 0, 1, negate_a=1, negate_b=1)
     out = product("f16", *halves, twice, tensor, places, adds=0)
-    check(out[0], tensor[0], places, words(a @ b.T, "f4"))
+    check_memory(out[0], tensor[0], places, words(a @ b.T, "f4"))
     out = product("f16_scaled_d", *halves, instruction(m, n, 0, 0, 1), tensor, places, adds=1)
-    check(out[0], tensor[0], places, words(a @ b.T + c / 8, "f4"))
+    check_memory(out[0], tensor[0], places, words(a @ b.T + c / 8, "f4"))
     tensor[0][places] = words(c, "f2") | 0x7F0000  # the upper half is nobody's
     out = product("f16", *halves, instruction(m, n, 0, 0, 0), tensor, places, adds=1)
     assert np.array_equal(out[0][places] & 0xFFFF, words(a @ b.T + c, "f2"))
     a_bits, b_bits = ((x.astype("f4").view(np.uint32) >> 16).astype(np.uint16) for x in (a, b))
     out = product("f16", a_bits, b_bits, instruction(m, n, 1, 1, 1), tensor, places, adds=0)
-    check(out[0], tensor[0], places, words(a @ b.T, "f4"))
+    check_memory(out[0], tensor[0], places, words(a @ b.T, "f4"))
 
 
 def test_lanes_of_d_may_be_left_out() -> None:
@@ -228,7 +228,7 @@ def test_lanes_of_d_may_be_left_out() -> None:
     keeps = disabled[:4].view(np.uint8)
     keeps = np.unpackbits(keeps, bitorder="little").astype(bool)[:, None]
     expected = np.where(keeps, tensor[0][lanes, columns], words(a @ b.T, "f4"))
-    check(out[0], tensor[0], (lanes, columns), expected)
+    check_memory(out[0], tensor[0], (lanes, columns), expected)
 
 
 @pytest.mark.parametrize("m", [32, 64, 128])
@@ -240,7 +240,7 @@ def test_stationary_products_spread_their_columns(m: int) -> None:
     halves = a.astype(np.float16), b.astype(np.float16)
     told = instruction(m, n, 0, 0, 1)
     out = product("f16_stationary", *halves, told, tensor, places, adds=1)
-    check(out[0], tensor[0], places, words(a @ b.T + c, "f4"))
+    check_memory(out[0], tensor[0], places, words(a @ b.T + c, "f4"))
 
 
 @pytest.mark.parametrize("saturated", [False, True])
@@ -259,7 +259,7 @@ def test_integers_wrap_or_saturate(a_type: int, b_type: int, saturated: bool) ->
     told = instruction(m, n, a_type, b_type, 2, saturated=saturated)
     for name in ("i8", "i8_stationary"):
         out = product(name, a.astype(np.uint8), b.astype(np.uint8), told, tensor, places, adds=1)
-        check(out[0], tensor[0], places, (total & 0xFFFFFFFF).astype(np.uint32))
+        check_memory(out[0], tensor[0], places, (total & 0xFFFFFFFF).astype(np.uint32))
 
 
 @pytest.mark.parametrize("mode", [*MODES, 1])
@@ -271,7 +271,7 @@ def test_tf32_along_m_and_n(mode: int) -> None:
     told = instruction(m, n, 2, 2, 1, mn_a=1, mn_b=1)
     floats = a.astype(np.float32), b.astype(np.float32)
     out = product("tf32", *floats, told, tensor, places, layouts, adds=0)
-    check(out[0], tensor[0], places, words(a @ b.T, "f4"))
+    check_memory(out[0], tensor[0], places, words(a @ b.T, "f4"))
 
 
 SMALL = {"e4m3": (0, 4, 3, 8), "e5m2": (1, 5, 2, 8), "e2m3": (3, 2, 3, 6), "e3m2": (4, 3, 2, 6),
@@ -314,7 +314,7 @@ def test_small_floats_are_padded_to_bytes(a_kind: str, b_kind: str) -> None:
     tensor, places = noise(), rows_and_columns(m, n, "")
     told = instruction(m, n, SMALL[a_kind][0], SMALL[b_kind][0], 1)
     out = product("f8f6f4", padded(a, a_kind), padded(b, b_kind), told, tensor, places, adds=0)
-    check(out[0], tensor[0], places, words(a_values @ b_values.T, "f4"))
+    check_memory(out[0], tensor[0], places, words(a_values @ b_values.T, "f4"))
     # A in tensor memory: a byte each, 4 bits in its middle
     shift = 2 if a_kind == "e2m1" else 0
     tensor[0, :, 64:72] = (a << shift).view(np.uint32)
@@ -323,7 +323,7 @@ def test_small_floats_are_padded_to_bytes(a_kind: str, b_kind: str) -> None:
     place(image[0], B_START, layout, padded(b, b_kind))
     out = run("f8_of_tensor", image, tensor, b=layout.descriptor(B_START), instruction=told,
               tensor_a=64)  # fmt: skip
-    check(out[0], tensor[0], places, words(a_values @ b_values.T, "f4"))
+    check_memory(out[0], tensor[0], places, words(a_values @ b_values.T, "f4"))
 
 
 def test_a_in_tensor_memory() -> None:
@@ -336,7 +336,7 @@ def test_a_in_tensor_memory() -> None:
     place(image[0], B_START, layout, b.astype(np.float16))
     out = run("f16_of_tensor", image, tensor, b=layout.descriptor(B_START),
               instruction=instruction(m, n, 0, 0, 1), tensor_a=40)  # fmt: skip
-    check(out[0], tensor[0], places, words(a @ b.T, "f4"))
+    check_memory(out[0], tensor[0], places, words(a @ b.T, "f4"))
 
 
 @pytest.mark.parametrize("m", [128, 256])
@@ -362,7 +362,7 @@ def test_a_pair_shares_a_product(m: int) -> None:
         rows = slice(block * own, block * own + own)
         kept = keeps[block * 128 :][places[0]]
         expected = np.where(kept, tensor[block][places], words(a[rows] @ b.T + c[rows], "f4"))
-        check(out[block], tensor[block], places, expected)
+        check_memory(out[block], tensor[block], places, expected)
 
 
 @pytest.mark.parametrize("m", [128, 256])
@@ -394,7 +394,7 @@ def test_scales_of_a_pair(m: int) -> None:
     whole = (a_values * factors[0]) @ (b_values * factors[1]).T
     for block in range(2):
         expected = words(whole[block * own :][:own], "f4")
-        check(out[block], tensor[block], places, expected)
+        check_memory(out[block], tensor[block], places, expected)
 
 
 COPIES = {

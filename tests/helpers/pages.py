@@ -1,8 +1,9 @@
 """The generated blocks of the documentation: ``python -m tests.helpers.pages`` writes them.
 
 A block is between ``<!-- generated: KIND [NAME] -->`` and ``<!-- end -->``. Its text is made of the
-commands' parsers, of ``inspector/reference`` (``commands.toml``, ``hints.toml``, ``json.toml``) and
-of the list of recorded variables; everything around a block is written by hand.
+commands' parsers, of ``inspector/reference`` (``commands.toml``, ``hints.toml``, ``json.toml``, the
+instructions of PTX), of the handlers of ``inspector.execute`` and of the list of recorded
+variables; everything around a block is written by hand.
 """
 
 from __future__ import annotations
@@ -10,13 +11,18 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from inspector.analysis.hints.rules import RULES
 from inspector.commands.cli import COMMANDS, Subcommand
-from inspector.reader.tables import table
+from inspector.execute.blocks import JUMPS
+from inspector.execute.program import HANDLERS
+from inspector.execute.transfer import REFUSED
+from inspector.execute.words import unknown_word
+from inspector.reader.tables import REFERENCE, table
 from inspector.render.json_structs import json_reference
 from inspector.sources.running import ENVIRONMENT
 from inspector.tui.keys.command_table import MARKS, TABLE, KeyContext, shown_key
@@ -159,8 +165,45 @@ def _recorded() -> Iterator[str]:
     yield ", ".join(f"`{name}`" for name in ENVIRONMENT) + "."
 
 
+_PLACEHOLDER = re.compile(r"\w+ m\d+nN|v\w+ [bh][0-9xyzw]+\Z")
+"""``wgmma m64nNk16``, ``vadd2 h10``: a shape, or a part of an operand, and no word of an opcode."""
+
+
+def _executed() -> Iterator[str]:
+    """A table of PTX's instructions: which ``inspector.execute`` executes."""
+    rows: list[str] = []
+    counts = Counter[str]()
+    for path in sorted(REFERENCE.glob("ptx_instructions_*.toml")):
+        for name, entry in table(path.stem).items():
+            answer, refused = _execution(name, entry)
+            counts[answer] += 1
+            rows.append(f"| `{name}` | {answer} | {refused} |")
+    yield f"Yes: {counts['yes']}, in part: {counts['in part']}, no: {counts['no']}.\n"
+    yield "| instruction | executed | what is refused by name |\n|---|---|---|"
+    yield from rows
+
+
+def _execution(name: str, entry: Mapping[str, Any]) -> tuple[str, str]:
+    """Whether an instruction is executed (yes, in part, no), and what is not."""
+    base, *words = name.split(".")
+    if base in REFUSED:
+        return "no", REFUSED[base]
+    if base not in (*HANDLERS, *JUMPS):
+        return "no", ""
+    if (unknown := unknown_word((base, *words))) is not None:
+        return "no", f"`.{unknown}`"
+    qualifiers = (word.removeprefix(".") for word in entry.get("qualifiers", ()))
+    refused = [
+        f"`.{word}`"
+        for word in qualifiers
+        if unknown_word((base, word)) is not None and not _PLACEHOLDER.match(f"{base} {word}")
+    ]
+    return ("in part" if refused else "yes"), ", ".join(refused)
+
+
 KINDS: Mapping[str, Callable[[], Iterator[str]]] = {
     "commands": _commands,
+    "executed": _executed,
     "keys": _keys,
     "marks": _marks,
     "recorded": _recorded,

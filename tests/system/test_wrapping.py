@@ -28,6 +28,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.sources.opening import open_path
+from tests.helpers.nightly import nightly
 from tests.helpers.ptxview import Done, command, environment, finished, printed, ptxview, saved
 from tests.helpers.tools import needs, skip_without
 
@@ -59,11 +60,6 @@ print(json.dumps([os.getpid(), before, masks, os.getpgrp() == os.getpid()]), flu
 while True:
     time.sleep(60)
 """
-
-
-def nightly(*values: object) -> object:
-    """Parameters of a case that another covers by day."""
-    return pytest.param(*values, marks=pytest.mark.nightly)
 
 
 @dataclass

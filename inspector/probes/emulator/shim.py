@@ -25,6 +25,9 @@ INCLUDE = Path(__file__).parent / "include"
 RUNTIME = INCLUDE / "ptxview_runtime.cpp"
 CPU_BUILD = INCLUDE / "cpu_build"  # c10/cuda files that torch's CPU wheels lack
 LIBRARY = "libptxview_target.so"
+OPTIONS = ("-O1", "-fPIC", "-w")
+STANDARDS = ("c++20", "c++17")
+"""torch 2.12 and later need 20; older compilers know 17."""
 
 
 class CannotBuild(Exception):
@@ -110,7 +113,7 @@ def shim() -> Path:
 
     Raises CannotBuild with one line that says what is missing.
     """
-    digest = _digest(*sorted(SOURCES.iterdir()), Path(__file__))
+    digest = _digest(*sorted(SOURCES.iterdir()), extra=" ".join((*OPTIONS, *STANDARDS)))
     return build_once(cache_root() / "target" / digest, LIBRARY, _compile)
 
 
@@ -126,9 +129,7 @@ def _flags() -> list[str]:
         f"-D_GLIBCXX_USE_CXX11_ABI={int(not old)}",
         f"-I{include}",
         f"-I{include}/torch/csrc/api/include",
-        "-O1",
-        "-fPIC",
-        "-w",
+        *OPTIONS,
     ]
 
 
@@ -137,7 +138,7 @@ def _compile(library: Path) -> None:
     argv = [cxx, "-shared", *_flags(), str(SOURCES / "shim.cpp"), "-o", str(library)]
     argv += [f"-L{torch_folder() / 'lib'}", "-lc10", "-ltorch_cpu"]
     log = ""
-    for standard in ("c++20", "c++17"):  # torch 2.12 and later need 20; older compilers know 17
+    for standard in STANDARDS:
         completed = subprocess.run(
             [*argv, f"-std={standard}"], capture_output=True, text=True, errors="replace"
         )

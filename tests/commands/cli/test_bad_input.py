@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from inspector.system import toolchain
+from tests.helpers.nightly import nightly
 from tests.helpers.ptxview import (
     LECTURE,
     MATMUL,
@@ -138,7 +139,7 @@ def test_invalid_command_lines_are_usage_errors(words: list[str]) -> None:
     assert done.status == 2 and not done.out and done.said
 
 
-@pytest.mark.parametrize("words", [["list"], ["show", "--json"]])
+@pytest.mark.parametrize("words", [["list"], nightly(["show", "--json"])])
 @needs("bash")
 def test_closed_pipe_is_not_reported(words: list[str]) -> None:
     kernel = ["matmul_kernel"] if words[0] == "show" else []

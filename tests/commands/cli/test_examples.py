@@ -12,8 +12,8 @@ from tests.helpers.ptxview import SAMPLE, call, ptxview
 
 # What launches again, runs a program or asks at a terminal is run elsewhere, with its own options.
 OFFERED = ("run", "compile", "open", "time", "profile", "ncu", "mcp", "doctor", "verify", "upgrade")
-SLOW = ("passes", "export")
-"""All passes of a matmul and pages of all kernels: tests of the commands have smaller ones."""
+SLOW = ("check", "diff", "export", "passes", "trace", "try")
+"""All passes of a matmul, pages of all kernels: tests of these commands have smaller examples."""
 EXAMPLES = [(c.name, line.partition("  # ")[0]) for c in COMMANDS for line in c.examples]
 
 

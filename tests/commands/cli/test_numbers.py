@@ -13,6 +13,7 @@ import pytest
 
 from tests.helpers.hostile import SQUARE as IDENT
 from tests.helpers.hostile import all_names, fields, written
+from tests.helpers.nightly import first_by_day
 from tests.helpers.ptxview import SAMPLE, call
 from tests.system.printing.test_escapes import TIMED
 
@@ -40,7 +41,7 @@ def assert_sane(*words: str | Path) -> None:
     assert done.status in (0, 1, 2, 3, 4), (words, done.said)
 
 
-@pytest.mark.parametrize("batch", range(0, 11, 3))
+@pytest.mark.parametrize("batch", first_by_day(range(0, 11, 3), 2))
 def test_no_number_of_a_recording_is_a_traceback(tmp_path: Path, batch: int) -> None:
     """An eighth of the fields at a time; those of kept times with them."""
     chosen = {n for n in all_names() if "{" not in n and zlib.crc32(n.encode()) % 8 == batch % 8}
@@ -87,7 +88,7 @@ ANYTHING: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_by_day(range(2)))
 def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
     """A tenth of all fields at a time; JSON stays JSON."""
     chance = random.Random(seed)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.nightly import first_by_day, nightly
 from tests.probes.conftest import Run, ok
 
 
@@ -58,7 +59,7 @@ else:
 """
 
 
-@pytest.mark.parametrize("way", ["thread", "pool", "asyncio", "autograd"])
+@pytest.mark.parametrize("way", first_by_day(["autograd", "thread", "pool", "asyncio"]))
 def test_graphs_compile_in_threads_that_did_not_import_inductor(forked: Run, way: str) -> None:
     done = ok(forked(IN_A_THREAD.replace("{way}", way), inductor=True))
     names = [str(e["name"]) for e in done.of("triton")]
@@ -83,6 +84,7 @@ print(torch.equal(made, once), torch.equal(made, each), torch.equal(once, each))
     assert ok(forked(text, inductor=True)).out == "False True False\n"
 
 
+@pytest.mark.nightly
 def test_a_graphs_kernel_over_the_budget_leaves_an_absent_value(forked: Run) -> None:
     text = """
 import torch
@@ -149,6 +151,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.nightly
 def test_no_run_leaves_a_winner_that_another_would_believe(forked: Run, tmp_path: Path) -> None:
     """Two configurations, none of them measured: both are compiled in each run and each round."""
     cache = tmp_path / "cold"
@@ -204,7 +207,7 @@ f(table, torch.tensor([1, 2, {index}, 4], device="cuda"))
 """
 
 
-@pytest.mark.parametrize(("index", "value"), [(13, 13), (-11, -1)])
+@pytest.mark.parametrize(("index", "value"), [(13, 13), nightly(-11, -1)])
 def test_an_index_out_of_bounds_is_named_with_the_models_line(
     forked: Run, index: int, value: int
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.nightly import nightly
 from tests.probes.conftest import Run, ok
 
 EVERY_FUNCTION = """
@@ -111,7 +112,7 @@ def test_what_has_a_value_without_a_gpu_has_it(forked: Run) -> None:
     ok(forked(VALUES))
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [nightly(1), 2])
 def test_collectives_and_sharded_models_over_gloo(forked: Run, tmp_path: Path, ranks: int) -> None:
     done = ok(forked("collectives.py", str(ranks), str(tmp_path)))
     assert done.out == "done\n"

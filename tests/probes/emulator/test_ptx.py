@@ -185,6 +185,73 @@ print(torch.equal(c, a.float() @ b.float()))
     assert ok(forked(text, arch="sm_100")).out.splitlines() == ["True", "True"]
 
 
+SCALED = """
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
+from triton.experimental.gluon.language.nvidia.blackwell import (
+    TensorMemoryLayout, TensorMemoryScalesLayout, allocate_tensor_memory, tcgen05_commit,
+    tcgen05_copy, tcgen05_mma_scaled)
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+@gluon.jit
+def scales_of(pointer):
+    # as a GPU's copy takes them: (rows / 128, K / 128, 32, 4, 4)
+    flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [4, 3, 2, 1, 0])
+    shared = gl.allocate_shared_memory(gl.uint8, [1, 1, 32, 4, 4], plain)
+    shared.store(gl.load(pointer + gl.arange(0, 512, flat)).reshape(1, 1, 32, 4, 4))
+    fence_async_shared()
+    scales = allocate_tensor_memory(gl.uint8, [128, 4], TensorMemoryScalesLayout())
+    tcgen05_copy(shared.permute((0, 3, 2, 1, 4)).reshape((128, 4)), scales)
+    return scales
+@gluon.jit
+def product_kernel(a_map, b_map, c_map, a_scales, b_scales):
+    bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(bar, count=1)
+    mbarrier.init(done, count=1)
+    a = gl.allocate_shared_memory(a_map.dtype, a_map.block_type.shape, a_map.layout)
+    b = gl.allocate_shared_memory(b_map.dtype, b_map.block_type.shape, b_map.layout)
+    mbarrier.expect(bar, a_map.block_type.nbytes + b_map.block_type.nbytes)
+    tma.async_load(a_map, [0, 0], bar, a)
+    tma.async_load(b_map, [0, 0], bar, b)
+    mbarrier.wait(bar, 0)
+    c = allocate_tensor_memory(gl.float32, [128, 128], TensorMemoryLayout([128, 128], col_stride=1))
+    tcgen05_mma_scaled(a, b.permute((1, 0)), c, scales_of(a_scales), scales_of(b_scales),
+                       "e4m3", "e2m1", use_acc=False)
+    tcgen05_commit(done)
+    mbarrier.wait(done, 0)
+    out = gl.allocate_shared_memory(gl.float32, [128, 128], c_map.layout)
+    out.store(c.load())
+    fence_async_shared()
+    tma.async_store(c_map, [0, 0], out)
+    tma.store_wait(0)
+def descriptor(tensor, kind, **options):
+    layout = gl.NVMMASharedLayout.get_default_for(list(tensor.shape), kind, **options)
+    return TensorDescriptor.from_tensor(tensor, list(tensor.shape), layout)
+torch.manual_seed(0)
+a = torch.randn(128, 128).to(torch.float8_e4m3fn)
+b = torch.randint(0, 256, (128, 64), dtype=torch.uint8)
+scales = [torch.randint(125, 130, (128, 4), dtype=torch.uint8) for _ in range(2)]
+packed = [s.reshape(1, 4, 32, 1, 4).permute(0, 3, 2, 1, 4).contiguous().cuda() for s in scales]
+c = torch.zeros(128, 128, device="cuda")
+product_kernel[(1,)](
+    descriptor(a.cuda(), gl.float8e4nv), descriptor(b.cuda(), gl.uint8, fp4_padded=True),
+    descriptor(c, gl.float32), *packed)
+values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=torch.double)
+values = torch.cat((values, -values))
+b = values[torch.stack((b & 15, b >> 4), -1).reshape(128, 128).int()]
+a, b = (x.double() * (2.0 ** (s.double() - 127)).repeat_interleave(32, 1)
+        for x, s in zip((a, b), scales))
+print(float((c.cpu() - a @ b.T).abs().max() / (a @ b.T).abs().max()) < 1e-6)
+"""
+
+
+def test_scaled_products_of_gluon_equal_fp64(forked: Run) -> None:
+    """By TMA, of which the elements of 4 bits are padded in shared memory; scales are copied."""
+    assert ok(forked(HEAD + SCALED, arch="sm_100")).out.splitlines() == ["True"]
+
+
 def test_outputs_of_what_cannot_be_executed_are_absent_with_one_warning(forked: Run) -> None:
     text = (
         HEAD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.helpers.nightly import first_by_day
 from tests.probes.conftest import Run, ok
 
 HEAD = "import torch, triton, triton.language as tl\n"
@@ -16,7 +17,7 @@ def read(name, tensor):
 """
 
 
-@pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
+@pytest.mark.parametrize("arch", first_by_day(["sm_90", "sm_100"]))
 def test_tensor_descriptors_copy_tiles_on_the_emulated_device(forked: Run, arch: str) -> None:
     assert ok(forked("descriptors.py", arch=arch)).out == "done\n"
 
@@ -97,7 +98,7 @@ torch.testing.assert_close(c, a @ b.T)
     assert len(done.said("there is no cuBLAS here")) == 1
 
 
-@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kind", first_by_day(["float16", "bfloat16"]))
 def test_sums_of_half_precision_are_as_exact_as_a_gpus(forked: Run, kind: str) -> None:
     done = ok(
         forked(
@@ -145,3 +146,23 @@ print(mixed.dtype == kind, mean.dtype)
     assert checked == [f"{name} True" for name in names]
     assert put == "True [[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]]"
     assert types == "True torch.float32"
+
+
+def test_products_of_halves_may_have_results_of_single_precision(forked: Run) -> None:
+    text = (
+        HEAD
+        + """
+a, b, c = (torch.randn(*s).bfloat16().double() for s in ((2, 8, 64), (2, 64, 4), (2, 8, 4)))
+x, y, z = (m.bfloat16().cuda() for m in (a, b, c))
+wide = dict(out_dtype=torch.float32)
+pairs = [
+    (torch.mm(x[0], y[0], **wide), a[0] @ b[0]),
+    (torch.bmm(x, y, **wide), a @ b),
+    (torch.addmm(z[0], x[0], y[0], beta=2, alpha=3, **wide), 2 * c[0] + 3 * (a[0] @ b[0])),
+    (torch.baddbmm(z, x, y, **wide), c + a @ b),
+]
+for result, exact in pairs:
+    print(result.dtype, bool((result.cpu() - exact).abs().max() < 1e-4))
+"""
+    )
+    assert ok(forked(text)).out.splitlines() == ["torch.float32 True"] * 4

@@ -251,6 +251,7 @@ def test_each_call_of_a_method_in_the_main_thread_is_a_step(
     assert document["problems"] == []
 
 
+@pytest.mark.nightly
 def test_a_missing_function_is_reported(tmp_path: Path) -> None:
     (tmp_path / "models.py").write_text(METHOD)
     done = profiled(tmp_path, CALLER, "--step", "models:train_step", "-o", "rec")

@@ -20,6 +20,7 @@ from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_rows import Fold, RowMap, regions
 from inspector.tui.code.code_view import CodeView
+from tests.helpers.nightly import nightly
 from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import settle
 from tests.helpers.samples import said_of
@@ -140,7 +141,7 @@ def named_in_llvm(texts: Sequence[str]) -> dict[str, str]:
     ("stage", "named", "mark", "reference"),
     [
         ("3", named_in_mlir, " loc(", r"loc\((#loc\d*)\)\Z"),
-        ("4", named_in_mlir, " loc(", r"loc\((#loc\d*)\)\Z"),
+        nightly("4", named_in_mlir, " loc(", r"loc\((#loc\d*)\)\Z"),
         ("5", named_in_llvm, "!dbg", r"!dbg (!\d+)"),
     ],
 )

@@ -13,6 +13,7 @@ from inspector.tui.find.finder import Finder
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.variants.variants_screen import VariantsScreen
+from tests.helpers.nightly import nightly
 from tests.helpers.sample import empty, settle, text_of
 from tests.helpers.shared_app import lecture_app, started
 
@@ -114,8 +115,8 @@ async def test_the_help_begins_with_the_focused_part_and_opens_the_rest_by_task(
     [
         ("coalesced", "Is its memory access coalesced?", StepScreen),
         ("wait", "What does this instruction wait for?", MainScreen),
-        ("trace", "What values does it compute?", StepScreen),
-        ("local memory", "Which kernel spills or uses local memory?", MainScreen),
+        nightly("trace", "What values does it compute?", StepScreen),
+        nightly("local memory", "Which kernel spills or uses local memory?", MainScreen),
     ],
 )
 async def test_the_help_answers_questions_with_a_command(

@@ -12,6 +12,7 @@ from inspector.base.model import Kernel, Origin, Recording, Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.bars import EmptyState
 from inspector.tui.widgets.tool_screen import Overlay
+from tests.helpers.nightly import first_by_day
 from tests.helpers.sample import (
     ALL,
     FakeReader,
@@ -196,7 +197,7 @@ async def test_no_color_leaves_colours_out(monkeypatch: pytest.MonkeyPatch) -> N
                 assert style is None or style.bgcolor is None or style.bgcolor.is_default
 
 
-@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+@pytest.mark.parametrize("name", first_by_day(NAMES), ids=range(len(NAMES)))
 async def test_names_and_lines_are_shown_and_not_obeyed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import Call
 from inspector.tui.app.app import PtxviewApp
+from tests.helpers.nightly import nightly
 from tests.helpers.sample import reader, recording, text_of
 from tests.helpers.shared_app import started
 
@@ -14,7 +15,7 @@ from tests.helpers.shared_app import started
 @pytest.mark.parametrize(
     ("operators", "place"),
     [
-        ([("matmul", "mm")], "cuBLAS has no source lines · called in matmul → mm"),
+        nightly([("matmul", "mm")], "cuBLAS has no source lines · called in matmul → mm"),
         (
             [("matmul", "mm"), ("linear", "addmm"), ("matmul", "mm")],
             "called in matmul → mm and linear → addmm",

@@ -10,6 +10,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from inspector.tui.app.app import PtxviewApp
+from tests.helpers.nightly import first_by_day
 from tests.helpers.sample import settle
 from tests.helpers.shared_app import lecture_app, small_app
 
@@ -57,7 +58,7 @@ LOOKS = {
 
 
 @pytest.mark.usefixtures("no_kept_estimates")
-@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("name", first_by_day(LOOKS, 2))
 def test_look(snap_compare: Compare, name: str) -> None:
     app, keys = LOOKS[name]
     assert snap_compare(

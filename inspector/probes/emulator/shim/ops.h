@@ -30,6 +30,18 @@ inline std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Te
   return {grad_x, grad_weight};
 }
 
+// Products of halves whose results have another type, to which nothing is rounded before.
+inline Tensor mm_dtype(const Tensor& a, const Tensor& b, at::ScalarType type) { return a.to(type).mm(b.to(type)); }
+inline Tensor bmm_dtype(const Tensor& a, const Tensor& b, at::ScalarType type) { return a.to(type).bmm(b.to(type)); }
+inline Tensor addmm_dtype(const Tensor& c, const Tensor& a, const Tensor& b, at::ScalarType type,
+                          const at::Scalar& beta, const at::Scalar& alpha) {
+  return c.to(type).addmm(a.to(type), b.to(type), beta, alpha);
+}
+inline Tensor baddbmm_dtype(const Tensor& c, const Tensor& a, const Tensor& b, at::ScalarType type,
+                            const at::Scalar& beta, const at::Scalar& alpha) {
+  return c.to(type).baddbmm(a.to(type), b.to(type), beta, alpha);
+}
+
 // The cells that LSTM and GRU modules use on CUDA without cuDNN.
 inline Tensor with_bias(const Tensor& gates, const OptTensor& bias) { return has(bias) ? gates + *bias : gates; }
 

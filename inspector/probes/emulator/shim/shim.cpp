@@ -94,6 +94,10 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("_scaled_dot_product_flash_attention_backward", flash_attention_backward);
   library.impl("_scaled_dot_product_efficient_attention", efficient_attention);
   library.impl("_scaled_dot_product_efficient_attention_backward", efficient_attention_backward);
+  library.impl("mm.dtype", mm_dtype);
+  library.impl("bmm.dtype", bmm_dtype);
+  library.impl("addmm.dtype", addmm_dtype);
+  library.impl("baddbmm.dtype", baddbmm_dtype);
   library.impl("_thnn_fused_lstm_cell", lstm_cell);
   library.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
   library.impl("_thnn_fused_gru_cell", gru_cell);
