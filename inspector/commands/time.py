@@ -15,7 +15,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
@@ -23,10 +23,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from inspector.base.errors import Exit, UsageError
-from inspector.base.model import Call, Stage, Variant
+from inspector.base.model import Call
 from inspector.commands import common
 from inspector.commands.common import JSON, PYTHON, amount, flag, option, print_json, several, takes
-from inspector.estimate.rows import block_timeline, constants, estimates, frequent
+from inspector.estimate.rows import block_timeline, constants, estimates, frequent, sass_place
 from inspector.measure.time.results import (
     CACHES,
     STOPWATCHES,
@@ -288,16 +288,9 @@ def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> in
     if session.rows:
         print_times(session, printing.out())
     if drawn is not None:
-        place = partial(_place, reader, variant)
+        place = partial(sass_place, reader, variant)
         printing.rows(timeline_lines(*drawn, printing.out().width, place))
     return Exit.OK
-
-
-def _place(reader: Reader, variant: Variant, line: int) -> str:
-    """A line of SASS in words: its instruction, and where it is in the source."""
-    row = reader.stages.listing(variant, Stage.SASS).lines[line - 1]
-    source = "" if row.source is None else f" ({PurePath(row.source.file).name}:{row.source.line})"
-    return f"{row.opcode} in SASS line {line}{source}"
 
 
 def selected_launches(

@@ -7,6 +7,7 @@ import datetime
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import PurePath
 
 from msgspec import Struct, convert
 from msgspec.structs import replace
@@ -350,6 +351,13 @@ def block_timeline(
     """
     machine = _machine(planned.variant, device_constants)
     return timeline(gather(reader, planned), machine), machine.clock_hz
+
+
+def sass_place(reader: Reader, variant: Variant, line: int) -> str:
+    """A line of SASS in words: its instruction, and where it is in the source."""
+    row = reader.stages.listing(variant, Stage.SASS).lines[line - 1]
+    source = "" if row.source is None else f" ({PurePath(row.source.file).name}:{row.source.line})"
+    return f"{row.opcode} in SASS line {line}{source}"
 
 
 def _machine(variant: Variant, device_constants: Constants | None) -> Machine:

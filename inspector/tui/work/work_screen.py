@@ -9,6 +9,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from math import prod
 from time import monotonic
 from typing import ClassVar
@@ -22,6 +23,7 @@ from textual.widgets import Static
 
 from inspector.base.model import Stage
 from inspector.base.units import kibibytes, plural
+from inspector.estimate.timeline import Timeline
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.measure.time import take
 from inspector.measure.time.planning import Plan, PlannedLaunch, ReplayableCall, inputs, plan
@@ -223,7 +225,8 @@ class TimingState(Enum):
     ASKING = "y runs it, n does not."
     RUNNING = "◔"
     IDLE = (
-        "t takes the time, a by all stopwatches, c with another L2; e estimates it without a GPU."
+        "t takes the time, a by all stopwatches, c with another L2; e estimates it without a GPU, "
+        "l draws a block."
     )
 
 
@@ -243,6 +246,8 @@ class TimingScreen(WorkScreen):
         self.plan: Plan | None = None
         self.session: Session | None = None
         self.past: tuple[Session, ...] = self._past()
+        self.drawn: tuple[Timeline, float] | None = None
+        """The timeline of a block, and the clock in hertz."""
         self._ready: PreparedTiming | None = None
 
     def _past(self) -> tuple[Session, ...]:
@@ -341,6 +346,7 @@ class TimingScreen(WorkScreen):
             yield "\n◔ They run now, in a process of their own.\n", "bold"
         if self.session is not None:
             yield from measured(self.session, width)
+        yield from self._timeline(width)
         yield from past_sessions(self.past, width)
 
     def action_take(self, stopwatch: str) -> None:
@@ -370,6 +376,38 @@ class TimingScreen(WorkScreen):
         self.starts("simulating the launch")
         self.tick()
         in_thread(self, estimate, estimated, "timing", failed=self._failed)
+
+    def action_timeline(self) -> None:
+        """Simulate the most frequent launch, and draw what one of its blocks does over time."""
+        if self.working:
+            return
+
+        def simulate() -> tuple[Timeline, float]:
+            from inspector.estimate.rows import block_timeline, constants, frequent
+
+            launch = frequent(self.kernel, self.variant)
+            return block_timeline(self.reads, launch, constants(self.reads, None)[1])
+
+        def simulated(drawn: tuple[Timeline, float]) -> None:
+            self.working = False
+            self.state = TimingState.IDLE
+            self.notice = None
+            self.drawn = drawn
+            self._tell()
+
+        self.starts("simulating a block")
+        self.tick()
+        in_thread(self, simulate, simulated, "timing", failed=self._failed)
+
+    def _timeline(self, width: int) -> Iterator[Part]:
+        from inspector.estimate.rows import sass_place
+        from inspector.render.block_timeline import timeline_lines
+
+        if self.drawn is not None:
+            yield "\n", ""
+            place = partial(sass_place, self.reads, self.variant)
+            for line in timeline_lines(*self.drawn, width, place):
+                yield f"{label(line.plain)}\n", ""
 
     def action_cache(self) -> None:
         if self.state in (TimingState.IDLE, TimingState.ASKING):

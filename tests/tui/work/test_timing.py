@@ -277,6 +277,15 @@ async def test_without_a_gpu_the_time_is_estimated_and_kept(recording: Path) -> 
         assert re.search(r"≈ [\d.]+ µs", text_of(ui).split("\n")[1])
 
 
+async def test_a_simulated_block_is_drawn_over_time(recording: Path) -> None:
+    async with timing(recording, size=(120, 40)) as (ui, screen):
+        await rest(ui, "l")
+        text = text_of(ui)
+        assert "What holds a block up?" in text and "The path without slack: " in text
+        assert re.search(r"warps? \d.* [ambPc·]{16}", text)
+        assert screen.state is TimingState.IDLE
+
+
 async def test_stopwatches_and_cache_states_are_chosen_by_keys(own: Path, device: Device) -> None:
     async with timing(own, "a", size=(120, 60)) as (ui, screen):
         text = " ".join(text_of(ui).split())
