@@ -230,6 +230,7 @@ class Facts(Observer):
         self._rows = [ExecutedLine(row.line, row.opcode, (row.line,)) for row in rows]
         self._accesses: dict[tuple[int, str, str], AccessFacts] = {}
         self._values: dict[tuple[int, int], _Values] = {}
+        self._product_operations = 0
         self._came = (0, 0)
         self._mask: Mask = None
 
@@ -259,6 +260,9 @@ class Facts(Observer):
             facts = ValueFacts(self.program.code.names[register], self.kinds[register])
             register_values = self._values[key] = _Values(facts)
         register_values.add(lanes, value, mask)
+
+    def product(self, lanes: Lanes, instruction: int, operations: int) -> None:
+        self._product_operations += operations
 
     def access(self, lanes: Lanes, access: Access) -> None:
         key = (access.instruction, access.space, access.way)
@@ -321,7 +325,7 @@ class Facts(Observer):
         opcodes: Counter[str] = Counter()
         classes: Counter[str] = Counter()
         rows = self._rows
-        operations = 0
+        operations = self._product_operations
         for instruction, counted in zip(self.program.code.instructions, rows, strict=True):
             if counted.executed:
                 opcodes[instruction.opcode] += counted.executed

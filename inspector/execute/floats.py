@@ -5,8 +5,9 @@ is computed exactly and rounded; how far the hardware's may be from it is said e
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -379,6 +380,19 @@ def extreme(a: Array, b: Array, least: bool, nan: bool) -> Array:
     ties = (a == 0) & (b == 0)
     zero = out.dtype.type(0)
     return np.where(ties, np.where(negative, -zero, zero), out) if ties.any() else out
+
+
+def extreme_of(
+    registers: Sequence[Array], dtype: Any, least: bool, absolute: bool, nan: bool
+) -> Array:
+    """``extreme`` of all registers of a thread, in a type of 32 bits; as bits."""
+    numbers = [np.ascontiguousarray(register).view(dtype) for register in registers]
+    if dtype is not f32:
+        integers: Array = reduce(np.minimum if least else np.maximum, numbers)
+        return integers.view(u32)
+    if absolute:
+        numbers = [np.abs(number) for number in numbers]
+    return canonical(reduce(lambda a, b: extreme(a, b, least, nan), numbers)).view(u32)
 
 
 def approximate(function: Any, x: Array) -> Array:

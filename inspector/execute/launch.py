@@ -210,7 +210,9 @@ class Machine:
         )
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
-        self.tensor = TensorMemory(self.memory, self.phases, work.pay)
+        self.tensor = TensorMemory(
+            self.memory, self.phases, work.pay, partial(self.tell, "product")
+        )
         self.messages = Messages(self.memory, work)
         self.globals = [np.array([[address]], u64) for address in addresses]
         self.barriers = Barriers(lanes, ordering)
@@ -267,7 +269,7 @@ class Machine:
         by_warp = address.reshape(*active.shape, -1)
         for row, warp in np.argwhere(active).tolist():
             tile = by_warp[row, warp]
-            access = AsynchronousAccess(instruction, "load", row, warp, tile, nbytes)
+            access = AsynchronousAccess(instruction, "load", row, warp, row, tile, nbytes)
             self.tell_order("asynchronous", access)
 
     def _of_active(self, mask: Array, descriptor: Array) -> Array:

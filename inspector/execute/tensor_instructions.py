@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from inspector.execute.kinds import dtype_name
 from inspector.execute.tensor_memory import COPIES, REGISTERS, TYPES
 from inspector.execute.translate import Handler, Translator, Untranslatable
 from inspector.parsers.ptx_statement import (
@@ -54,11 +55,16 @@ def _half(operands: list[Operand]) -> int:
 def _load(t: Translator, row: PtxInstruction) -> None:
     shape, count = _shape(row)
     target, *operands = row.operands
+    reduced = operands.pop(0) if "red" in row.parts else None
     half = _half(operands) if shape == "16x32bx2" else 0
     packed = "pack::16b" in row.parts
     arguments = f"{shape!r}, {count}, {_address(t, operands[0])}, {half}, {packed}"
     call = f"m.tensor.load({t.number}, {arguments}, {t.mask})"
     t.write_list(target, call, ["b32"] * (count * REGISTERS[shape]))
+    if reduced is not None:
+        kind = row.kind if row.kind in ("u32", "s32") else "f32"
+        flags = ", ".join(str(word in row.parts) for word in ("min", "abs", "NaN"))
+        t.write_list(reduced, f"[floats.extreme_of(L, {dtype_name(kind)}, {flags})]", ["b32"])
 
 
 def _store(t: Translator, row: PtxInstruction) -> None:

@@ -226,11 +226,19 @@ first lane of each 32 rows."""
 class TensorMemory:
     """The tensor memory of a chunk's blocks."""
 
-    def __init__(self, memory: ChunkMemory, phases: Phases, pay: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        memory: ChunkMemory,
+        phases: Phases,
+        pay: Callable[[int], None],
+        tell: Callable[[int, int], None],
+    ) -> None:
         self.memory = memory
         self.phases = phases
         self.pay = pay
         """Takes what a product costs from the launch's budget."""
+        self.tell = tell
+        """Tells observers of an instruction's floating point operations."""
         self.lanes = memory.lanes
         self.cells: Array = np.zeros((0, LANES, COLUMNS), u32)
         self.allocated: Array = np.zeros((self.lanes.blocks, COLUMNS), bool)
@@ -469,7 +477,10 @@ class TensorMemory:
         target, a, b, descriptor, adds, *further = operands
         disabled, scales = further[:disabled_count], further[disabled_count:]
         product = read_descriptor(descriptor, form)
-        self.pay(len(lanes) * product.m * product.n * product.k // PRODUCTS_A_LANE)
+        products = len(lanes) * product.m * product.n * product.k
+        self.pay(products // PRODUCTS_A_LANE)
+        if product.d != "s32":
+            self.tell(n, 2 * products)
         issuing = np.array([lane[0] for lane in lanes])
         pairs = [issuing & ~1, issuing | 1] if form.in_pair else [issuing]
         columns = product.n // len(pairs)

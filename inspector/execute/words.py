@@ -109,6 +109,7 @@ _TEXTS: Mapping[str, str] = {
         "alloc dealloc relinquish_alloc_permit ld st wait::ld wait::st fence::before_thread_sync "
         "fence::after_thread_sync cp mma ws commit sync aligned b32 b64 shared::cta "
         "shared::cluster mbarrier::arrive::one multicast::cluster cta_group::1 cta_group::2 "
+        "red min max abs NaN f32 u32 s32 "
         "32x32b 16x64b 16x128b 16x256b 16x32bx2 pack::16b unpack::16b "
         "128x256b 128x128b 64x128b 32x128b warpx2::02_13 warpx2::01_23 warpx4 "
         "b8x16 b4x16_p64 b6x16_p32 "

@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from inspector.execute import Fault, Memory, Program, execute
+from inspector.execute import Facts, Fault, Memory, Program, execute
 from tests.execute.programs import Made, make
 
 Array = np.ndarray[Any, Any]
@@ -54,13 +54,19 @@ def scaled_kernel(
     tl.store(c + rows[:, None] * block_n + columns[None, :], total)
 
 
-def run(made: Made, blocks: tuple[int, int], inputs: list[Array], out: Array, *sizes: int) -> None:
+def run(made: Made, blocks: tuple[int, int], inputs: list[Array], out: Array, *sizes: int) -> int:
+    """Run a kernel; its floating point operations."""
     memory = Memory()
     program = Program(made.ptx)
+    facts = Facts(program, values=False)
     arguments: list[Any] = [memory.add(str(k), array) for k, array in enumerate(inputs)]
     arguments += [memory.add("out", out), *sizes]
     arguments += [0] * (len(program.parameters) - len(arguments))  # Triton's scratch memory
-    execute(program, blocks, (made.threads,), arguments, memory=memory, shared=made.shared)
+    execute(
+        program, blocks, (made.threads,), arguments,
+        memory=memory, shared=made.shared, observer=facts,
+    )  # fmt: skip
+    return facts.totals().operations
 
 
 TORCH = {"fp16": torch.float16, "fp32": torch.float32, "fp8e4nv": torch.float8_e4m3fn}
@@ -90,7 +96,8 @@ def test_tritons_products_are_within_their_type(
     b = torch.randn(DEPTH, block_n, generator=generator).to(TORCH[kind])
     c = np.zeros((m, block_n), np.float32)
     inputs = [x.view(torch.uint8).numpy().copy() for x in (a, b)]
-    run(made, (2, 1), inputs, c, m, block_n, DEPTH)
+    operations = run(made, (2, 1), inputs, c, m, block_n, DEPTH)
+    assert operations >= 2 * m * block_n * DEPTH
     expected = (a.double() @ b.double()).numpy()
     assert np.abs(c - expected).max() <= tolerance * np.abs(expected).max()
 
@@ -190,3 +197,46 @@ def test_what_tensor_memory_has_not_is_a_fault(body: str, sentence: str) -> None
     assert program.cannot() == ()
     with pytest.raises(Fault, match=sentence):
         execute(program, (1,), (32,), [0], memory=Memory())
+
+
+STORED = """ld.param.u64 %rd1, [a];
+mov.u32 %r2, %tid.x;
+mad.wide.u32 %rd1, %r2, 16, %rd1;
+ld.global.v4.b32 {%r3, %r4, %r5, %r6}, [%rd1];
+tcgen05.st.sync.aligned.32x32b.x4.b32 [%r1], {%r3, %r4, %r5, %r6};
+"""
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("words", "dtype", "expected"),
+    [
+        ("min.f32", np.float32, [-5, -0.0, 2, NAN]),
+        ("max.f32", np.float32, [3, 0.0, 2, NAN]),
+        ("max.abs.f32", np.float32, [5, 0, 2, NAN]),
+        ("min.NaN.f32", np.float32, [-5, -0.0, NAN, NAN]),
+        ("min.s32", np.int32, [-7, 0, 1, 2]),
+        ("max.u32", np.uint32, [0xFFFFFFF9, 0, 4, 2]),
+    ],
+)
+def test_a_load_may_reduce_what_each_thread_loads(
+    words: str, dtype: type, expected: list[float]
+) -> None:
+    if dtype is np.float32:
+        rows = np.array([[1, -5, 3, 2], [0.0, -0.0, 0.0, 0.0], [NAN, 2, NAN, 2], [NAN] * 4], "f4")
+    else:
+        rows = np.array([[1, -7, 3, 2], [0, 0, 0, 0], [1, 2, 3, 4], [2, 2, 2, 2]], "i4")
+    values = np.tile(rows.view(np.uint32), (8, 1))
+    memory = Memory()
+    body = f"""tcgen05.ld.red.sync.aligned.32x32b.x4.{words} {{%r3, %r4, %r5, %r6}}, {{%r7}}, [%r1];
+st.global.v2.b32 [%rd1], {{%r7, %r4}};"""
+    program = Program(HEAD + ALLOCATED + STORED + body + "\nret;\n}\n")
+    arguments = [memory.add("a", values)]
+    second = values[:, 1].copy()
+    execute(program, (1,), (32,), arguments, memory=memory)
+    reduced: Array = values[:, 0].view(dtype)
+    assert np.array_equal(
+        reduced, np.tile(expected, 8).astype(dtype), equal_nan=dtype is np.float32
+    )
+    assert np.array_equal(np.signbit(reduced.astype(float)), np.signbit(np.tile(expected, 8)))
+    assert np.array_equal(values[:, 1], second)
