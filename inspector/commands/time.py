@@ -14,17 +14,19 @@ import datetime
 import importlib.util
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 from rich.console import Console
 
 from inspector.base.errors import Exit, UsageError
-from inspector.base.model import Call
+from inspector.base.model import Call, Stage, Variant
 from inspector.commands import common
 from inspector.commands.common import JSON, PYTHON, amount, flag, option, print_json, several, takes
-from inspector.estimate.rows import estimates
+from inspector.estimate.rows import block_timeline, constants, estimates, frequent
 from inspector.measure.time.results import (
     CACHES,
     STOPWATCHES,
@@ -50,6 +52,7 @@ from inspector.reader.query import KernelVariant, select, select_calls, select_o
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, record_file
 from inspector.render import jsons, races, timings
+from inspector.render.block_timeline import timeline_lines
 from inspector.render.tables import require_compiled
 from inspector.sources.opening import is_there, newest, path_or_unfinished
 from inspector.system import printing
@@ -157,6 +160,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--stored": flag("show earlier times, take none"),
             "--estimate": flag("simulate the launches, without a GPU"),
             "--device": option("NAME", "of --estimate (the recording's): H100, H200"),
+            "--timeline": flag("with --estimate: what a block of one kernel does over time"),
             "--json": JSON,
             "--roofline": flag("plot operations a second over operations a byte"),
             "--bytes": option("N", "bytes that one launch of KERNEL moves", type=positive),
@@ -201,6 +205,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     selected, calls = selected_launches(reader, words)
     if len(selected) == 1 and words and not calls:
         require_compiled(*selected[0])
+    if args.timeline and not args.estimate:
+        raise UsageError("--timeline is of a simulated block: give --estimate, too")
     if args.estimate:
         return _estimated(args, reader, words)
     if args.stored:
@@ -265,11 +271,33 @@ def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> in
     session = estimates(
         reader, selected, args.calls, args.device, named=bool(words), say=printing.narrate
     )
+    drawn = None
+    if args.timeline:
+        if len(selected) != 1:
+            raise UsageError(
+                f"--timeline is of one kernel, and {len(selected)} were named",
+                "Name one variant: ptxview list has their ids.",
+            )
+        kernel, variant = selected[0]
+        launch = frequent(kernel, variant)
+        drawn = block_timeline(reader, launch, constants(reader, args.device)[1])
     if args.json:
-        print_json(timings.document(session))
-    elif session.rows:
+        extra = {} if drawn is None else {"timeline": to_builtins(drawn[0])}
+        print_json({**timings.document(session), **extra})
+        return Exit.OK
+    if session.rows:
         print_times(session, printing.out())
+    if drawn is not None:
+        place = partial(_place, reader, variant)
+        printing.rows(timeline_lines(*drawn, printing.out().width, place))
     return Exit.OK
+
+
+def _place(reader: Reader, variant: Variant, line: int) -> str:
+    """A line of SASS in words: its instruction, and where it is in the source."""
+    row = reader.stages.listing(variant, Stage.SASS).lines[line - 1]
+    source = "" if row.source is None else f" ({PurePath(row.source.file).name}:{row.source.line})"
+    return f"{row.opcode} in SASS line {line}{source}"
 
 
 def selected_launches(

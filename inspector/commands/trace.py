@@ -204,8 +204,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             _labelled(report.fault_rows(traced, launched.fault), "red")
         if launched.races is not None:
             _labelled(report.race_rows(traced, launched.races), "red")
-        elif args.races:
-            _labelled([("races", "not looked for: its blocks are in clusters")], "red")
         _labelled(report.summary(traced), "dim")
         printing.rows(card.hints(findings))
         for picture in report.bank_pictures(traced):

@@ -6,7 +6,7 @@ the last two with this SM's share of the device's bandwidth. Times are cycles.
 """
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import ceil
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from inspector.base.errors import ToolMissing
 from inspector.base.names import words
+from inspector.estimate.copies import WAITS, BarrierEvent, CopyLog
 from inspector.estimate.path import LOADS, SHARED, STORES, Op, Step
 
 QUARTERS = 4
@@ -54,6 +55,17 @@ class Machine(Struct, frozen=True):
     l2_write_bytes: float
     partial_store: float
     fetch: float
+    copy_latency: float
+    copy_bytes: float
+    poll: float
+
+
+class Role(Struct, frozen=True):
+    """Warps of a block, by number, that take the same steps; a step is that of the first so many of
+    them."""
+
+    warps: Sequence[int]
+    steps: Sequence[Step]
 
 
 class Work(Struct, frozen=True):
@@ -62,7 +74,7 @@ class Work(Struct, frozen=True):
     ``blocks`` are as many as do the launch's work, each as much as those that were executed.
     """
 
-    steps: Sequence[Step]
+    roles: Sequence[Role]
     blocks: int
     warps: int
     resident: int
@@ -70,10 +82,13 @@ class Work(Struct, frozen=True):
     stored: float
     executed_blocks: range
     launched_blocks: int
+    log: CopyLog
 
 
 Result = tuple[float, int]
 """When something is there, and the line of SASS that it comes from."""
+Phase = tuple[int, int, int]
+"""A phase of an mbarrier: the block, the mbarrier's offset in shared memory, the phase's number."""
 Spent = dict[int, float]
 """Cycles of warps by the line of SASS that they are spent on: what is waited for, not who waits."""
 
@@ -81,27 +96,50 @@ Spent = dict[int, float]
 class Warp:
     """A warp under way: results awaited by scoreboard, groups of products, and copies."""
 
-    __slots__ = ("block", "boards", "copies", "groups", "lane", "number", "products", "since")
+    __slots__ = (
+        "block", "boards", "copies", "done", "groups", "lane", "number", "place", "products",
+        "steps",
+    )  # fmt: skip
 
-    def __init__(self, block: int, lane: int, number: int, since: float) -> None:
+    def __init__(
+        self, block: int, lane: int, number: int, place: int, steps: Sequence[Step]
+    ) -> None:
         self.block = block
         self.lane = lane
         self.number = number
-        self.since = since
+        self.place = place
+        """Among the warps of its role."""
+        self.steps = steps
         self.boards: list[list[Result]] = [[] for _ in range(6)]
         self.groups: list[Result] = []
         self.copies: Result = 0.0, 0
         self.products: Result = 0.0, 0
+        self.done: Counter[int] = Counter()
+        """How often it has copied, arrived or waited by each line of PTX."""
+
+
+class Recorder:
+    """What a simulation tells while it runs; its methods do nothing. Times are cycles."""
+
+    def spent(self, warp: Warp, begin: float, end: float, line: int, waits: bool) -> None:
+        """A warp issues an instruction of a line of SASS, or waits for what one has begun."""
+
+    def busy(self, unit: str, warp: Warp, begin: float, end: float, line: int) -> None:
+        """A ``tensor`` core of the warp's part of the SM, or the ``copy`` engine, works for it."""
+
+    def over(self, phase: Phase, end: float, line: int) -> None:
+        """A phase of an mbarrier is over, by an arrival or copy of a line of SASS."""
 
 
 class Simulation:
     """One SM, until its blocks are done. ``spent`` fills while it runs."""
 
-    def __init__(self, work: Work, machine: Machine) -> None:
+    def __init__(self, work: Work, machine: Machine, recorder: Recorder | None = None) -> None:
         self.work = work
         self.machine = machine
+        self.recorder = recorder
         self.mine = ceil(work.blocks / machine.sms)
-        block_steps = max(1, len(work.steps) * work.warps)
+        block_steps = max(1, sum(len(role.steps) * len(role.warps) for role in work.roles))
         waves = max(1, min(3, MAX_EVENTS // (block_steps * work.resident)))
         self.count = min(self.mine, work.resident * waves)
         cycle_share = 1 / min(machine.sms, work.blocks) / machine.clock_hz
@@ -114,9 +152,15 @@ class Simulation:
         self.pipes: list[dict[str, float]] = [{} for _ in range(QUARTERS)]
         self.heap: list[tuple[float, int, int, Warp]] = []
         self.left: list[int] = []
-        self.waiting: list[list[tuple[float, int, Warp]]] = []
+        self.waiting: list[dict[int, list[tuple[float, int, Warp]]]] = []
+        """Warps at each barrier of a block by its number: since when, and the step after it."""
         self.ends: list[float] = []
         self.fetched: set[int] = set()
+        self.copying = 0.0
+        self.arrived: dict[Phase, list[Result]] = defaultdict(list)
+        self.over: dict[Phase, Result] = {}
+        self.parked: dict[Phase, list[tuple[float, int, Warp]]] = defaultdict(list)
+        """Warps that wait for a phase: since when, and at which step."""
         self.spent: Spent = defaultdict(float)
 
     def start(self, cycle: float) -> None:
@@ -126,11 +170,12 @@ class Simulation:
         cycle = max(cycle, self.starting)
         self.starting = cycle + max(self.machine.block_start, warps * self.machine.warp_start)
         self.left.append(warps)
-        self.waiting.append([])
-        for lane in range(warps):
-            begins = cycle + lane * self.machine.warp_start
-            number = block * warps + lane
-            heapq.heappush(self.heap, (begins, number, 0, Warp(block, lane, number, begins)))
+        self.waiting.append({})
+        for role in self.work.roles:
+            for place, lane in enumerate(role.warps):
+                begins = cycle + lane * self.machine.warp_start
+                warp = Warp(block, lane, block * warps + lane, place, role.steps)
+                heapq.heappush(self.heap, (begins, warp.number, 0, warp))
 
     def run(self) -> float:
         """Simulate; returns the cycles until the busiest SM is done."""
@@ -138,33 +183,50 @@ class Simulation:
         heap = self.heap
         for _ in range(min(work.resident, self.count)):
             self.start(0.0)
-        steps = work.steps
-        end = len(work.steps)
         while heap:
             cycle, number, pc, warp = heapq.heappop(heap)
-            while pc < end and steps[pc][1] <= warp.lane:
+            steps = warp.steps
+            while pc < len(steps) and steps[pc][1] <= warp.place:
                 pc += 1
-            if pc >= end:
+            if pc >= len(steps):
                 self._end(warp, cycle)
                 continue
             op = steps[pc][0]
             quarter = number % QUARTERS
+            if op.unit == "wait" and (phase := self._awaited(op, warp)) is not None:
+                if phase not in self.over:
+                    self.parked[phase].append((cycle, pc, warp))
+                    continue
+                ready, line = self.over[phase]
+                if ready > cycle + 0.5:
+                    self._spend(warp, cycle, ready, line)
+                    heapq.heappush(heap, (ready, number, pc, warp))
+                    continue
             ready, line = self._ready(op, warp, cycle, quarter)
             if ready > cycle + 0.5:
-                self.spent[line] += ready - cycle
+                self._spend(warp, cycle, ready, line)
                 heapq.heappush(heap, (ready, number, pc, warp))
                 continue
             self.issue[quarter] = cycle + 1
             if op.pipe is not None:
                 self.pipes[quarter][op.pipe[0]] = cycle + op.pipe[1]
             next_cycle = self._run(op, warp, cycle, quarter)
-            self.spent[op.n] += next_cycle - cycle
-            if op.barrier and work.warps > 1:
-                self.waiting[warp.block].append((next_cycle, pc + 1, warp))
-                self._meet(warp.block, op.n)
+            self._spend(warp, cycle, next_cycle, op.n, waits=False)
+            if op.barrier is not None and work.warps > 1:
+                barrier, count = op.barrier
+                waiting = self.waiting[warp.block].setdefault(barrier, [])
+                waiting.append((next_cycle, pc + 1, warp))
+                self._meet(warp.block, waiting, count, op.n)
             else:
                 heapq.heappush(heap, (next_cycle, number, pc + 1, warp))
         return self._total()
+
+    def _spend(
+        self, warp: Warp, begin: float, end: float, line: int, *, waits: bool = True
+    ) -> None:
+        self.spent[line] += end - begin
+        if self.recorder is not None:
+            self.recorder.spent(warp, begin, end, line, waits)
 
     def _ready(self, op: Op, warp: Warp, cycle: float, quarter: int) -> Result:
         """When an instruction may issue, and what it waits for; that is then forgotten."""
@@ -195,7 +257,11 @@ class Simulation:
         complete = cycle + 4
         read = cycle + 10
         next_cycle = cycle + op.stall
-        if base in LOADS:
+        if op.unit:
+            read = self._asynchronous(op, warp, cycle)
+            if op.unit == "wait":
+                next_cycle = max(next_cycle, cycle + machine.poll)
+        elif base in LOADS:
             complete, read = self._load(op, warp, cycle)
             if base == "LDGSTS":
                 warp.copies = max(warp.copies, (complete, op.n))
@@ -211,6 +277,8 @@ class Simulation:
         elif op.products:
             begun = max(cycle, self.pipes[quarter].get("tensor", 0.0))
             busy = self.pipes[quarter]["tensor"] = begun + op.products / machine.tensor_products
+            if self.recorder is not None:
+                self.recorder.busy("tensor", warp, begun, busy, op.n)
             complete = busy + machine.tensor_latency
             if base.endswith("GMMA"):
                 warp.products = max(warp.products, (complete, op.n))
@@ -224,6 +292,81 @@ class Simulation:
         if op.read is not None:
             warp.boards[op.read].append((read, op.n))
         return next_cycle
+
+    def _event(self, op: Op, warp: Warp) -> tuple[int, BarrierEvent] | None:
+        """The line of PTX of a warp's next copy, arrival or wait at an instruction, and which."""
+        for line in (WAITS,) if op.unit == "wait" else op.ptx:
+            events = self.work.log.events.get((warp.lane, line), ())
+            if warp.done[line] < len(events):
+                return line, events[warp.done[line]]
+        return None
+
+    def _awaited(self, op: Op, warp: Warp) -> Phase | None:
+        """The phase that a warp waits for; None where that was over before the block began."""
+        if (event := self._event(op, warp)) is None or event[1].phase < 0:
+            return None
+        return warp.block, event[1].barrier, event[1].phase
+
+    def _asynchronous(self, op: Op, warp: Warp, cycle: float) -> float:
+        """A copy by TMA, an arrival or a wait that is over; returns when its operands are read."""
+        if op.unit == "send":
+            return self._send(op, warp, cycle)
+        if (found := self._event(op, warp)) is None:
+            return cycle + 10
+        line, event = found
+        warp.done[line] += 1
+        if op.unit == "wait":
+            return cycle + 10
+        complete = cycle + 10
+        if op.unit == "copy":
+            complete = self._copied(op, warp, event.nbytes, cycle)
+        phase = warp.block, event.barrier, event.phase
+        arrived = self.arrived[phase]
+        arrived.append((complete, op.n))
+        if len(arrived) == self.work.log.needed[event.barrier, event.phase]:
+            self.over[phase] = over = max(arrived)
+            if self.recorder is not None:
+                self.recorder.over(phase, *over)
+            for since, pc, waiting in self.parked.pop(phase, ()):
+                ready = max(over[0], since)
+                self._spend(waiting, since, ready, over[1])
+                heapq.heappush(self.heap, (ready, waiting.number, pc, waiting))
+        return cycle + 10
+
+    def _copied(self, op: Op, warp: Warp, nbytes: int, cycle: float) -> float:
+        """When a copy by TMA into shared memory is complete."""
+        machine = self.machine
+        begun = max(cycle, self.copying)
+        self.copying = begun + nbytes / machine.copy_bytes
+        moved = self.l2 = max(begun, self.l2) + nbytes / self.l2_rate
+        if op.memory:
+            self.memory = max(begun, self.memory) + nbytes * op.memory / self.memory_rate
+            moved = max(moved, self.memory)
+        first = warp.block < self.work.resident or op.memory > 0.5
+        latency = machine.memory_latency if first else machine.l2_latency
+        complete = max(moved, self.copying) + latency + machine.copy_latency
+        if self.recorder is not None:
+            self.recorder.busy("copy", warp, begun, complete, op.n)
+        return complete
+
+    def _send(self, op: Op, warp: Warp, cycle: float) -> float:
+        """A copy by TMA out of shared memory, which a later wait for its group reads."""
+        for line in op.ptx:
+            sends = self.work.log.sends.get((warp.lane, line), ())
+            if warp.done[line] < len(sends):
+                nbytes = sends[warp.done[line]]
+                warp.done[line] += 1
+                break
+        else:
+            return cycle + 10
+        begun = max(cycle, self.copying)
+        self.copying = begun + nbytes / self.machine.copy_bytes
+        self.l2 = max(begun, self.l2) + nbytes / self.l2_rate
+        if self.writes:
+            self.memory = max(begun, self.memory) + nbytes * self.writes / self.memory_rate
+        self.last_store = max(self.last_store, self.l2, self.memory if self.writes else 0.0)
+        warp.boards[0].append((max(self.copying, self.l2) + self.machine.copy_latency, op.n))
+        return cycle + 10
 
     def _load(self, op: Op, warp: Warp, cycle: float) -> tuple[float, float]:
         """When a load has its data, and when its registers are read."""
@@ -252,21 +395,23 @@ class Simulation:
         self.last_store = max(self.last_store, self.l2, self.memory if self.writes else 0.0)
         return begun
 
-    def _meet(self, block: int, line: int = 0) -> None:
-        """Let the warps of a block go on once all are at its barrier."""
-        waiting = self.waiting[block]
-        if len(waiting) < self.left[block] or not waiting:
+    def _meet(
+        self, block: int, waiting: list[tuple[float, int, Warp]], count: int, line: int = 0
+    ) -> None:
+        """Let the warps at a barrier go on once ``count`` are there, 0: all that have not ended."""
+        if not waiting or len(waiting) < (count or self.left[block]):
             return
         cycle = max(arrival[0] for arrival in waiting) + self.machine.barrier
         for since, pc, warp in waiting:
-            self.spent[line] += cycle - since
+            self._spend(warp, since, cycle, line)
             heapq.heappush(self.heap, (cycle, warp.number, pc, warp))
         waiting.clear()
 
     def _end(self, warp: Warp, cycle: float) -> None:
         self.left[warp.block] -= 1
         if self.left[warp.block]:
-            self._meet(warp.block)
+            for waiting in self.waiting[warp.block].values():
+                self._meet(warp.block, waiting, 0)
             return
         self.ends.append(cycle)
         if len(self.left) < self.count:

@@ -56,7 +56,10 @@ class Traffic(Observer):
         self._atomic: Array = np.empty(0, u64)
 
     def access(self, lanes: Lanes, access: Access) -> None:
-        if access.space not in ("global", "const") or access.lane is not None:
+        if access.space not in ("global", "const"):
+            return
+        if access.lane is not None:
+            self._copied(lanes, access)
             return
         keep = lanes.full_mask(access.mask)
         address = lanes.full(access.address)
@@ -74,6 +77,16 @@ class Traffic(Observer):
                 self._load(int(lanes.numbers[block]), line, sectors)
             else:
                 self.stored += len(sectors)
+
+    def _copied(self, lanes: Lanes, access: Access) -> None:
+        """A bulk copy, which goes past L1."""
+        assert access.lane is not None
+        sectors = np.unique(access.address.astype(u64) >> u64(5))
+        if access.way.endswith("load"):
+            line = self.program.code.instructions[access.instruction].line
+            self._load(int(lanes.numbers[access.lane[0]]), line, sectors)
+        else:
+            self.stored += len(sectors)
 
     def _load(self, block: int, line: int, sectors: Array) -> None:
         row = self.lines.setdefault(line, LineTraffic())
@@ -113,6 +126,12 @@ class Traffic(Observer):
         return loaded * scale * SECTOR, self.stored * scale * SECTOR
 
 
+UNITS = {
+    **dict.fromkeys(("UTMALDG", "UBLKCP"), "copy"),
+    **dict.fromkeys(("UTMASTG", "UTMAREDG", "UBLKRED"), "send"),
+}
+"""Bulk copies into shared memory and out of it."""
+BARRIER_UNITS = (("PHASECHK", "wait"), ("ARRIVE", "arrive"))
 LOADS = frozenset(words("LDG LD LDGSTS"))
 STORES = frozenset(words("STG ST REDG RED ATOMG ATOM"))
 SHARED = frozenset(words("LDS LDSM STS STSM ATOMS SHFL"))
@@ -142,6 +161,7 @@ PIPES = {base: (pipe, rate) for pipe, (rate, names) in _PIPES.items() for base i
 """The pipe of one of the SM's four parts, and the cycles that a warp's instruction keeps it."""
 
 _DEPBAR = re.compile(r"(SB\d|gsb0)(?:\s*,\s*(0x[0-9a-f]+|\d+))?")
+_BAR = re.compile(r"\bBAR\.\S+\s+(0x[0-9a-f]+)(?:,\s*(0x[0-9a-f]+))?\s*;")
 _GMMA = re.compile(r"(?<!\d)(\d{1,4})x(\d{1,4})x(\d{1,4})")
 _MMA = re.compile(r"MMA\.(\d+)")
 _SHAPES = {"16816": 2048, "1688": 1024, "1684": 512, "16832": 4096, "16864": 8192, "884": 256}
@@ -158,7 +178,8 @@ class Op(Struct):
     is not in L1, ``memory`` the share of these that is not in L2, ``partial`` the share of their
     bytes that is not wanted, ``requests`` those of a warp; ``waves`` are a request's wavefronts of
     shared memory; ``products`` multiplications of a tensor instruction for one of the SM's four
-    parts.
+    parts. ``barrier`` is the number of the block's barrier that it waits at, and of how many warps,
+    0 for all. ``unit``: ``copy`` or ``send`` of a bulk copy, ``wait`` or ``arrive`` at an mbarrier.
     """
 
     n: int
@@ -177,9 +198,10 @@ class Op(Struct):
     memory: float = 1.0
     waves: float = 1.0
     products: float = 0.0
+    unit: str = ""
     depends: tuple[str, int] | None = None
     group: bool = False
-    barrier: bool = False
+    barrier: tuple[int, int] | None = None
     ends: bool = False
 
 
@@ -214,11 +236,16 @@ def decode(
             op.fresh = 1.0
     elif base in SHARED:
         op.waves = access_bytes(opcode) / 4
+    elif base in UNITS:
+        op.unit = UNITS[base]
+        op.memory = next((traffic[p].memory for p in ptx if p in traffic), 1.0)
+    elif base == "SYNCS":
+        op.unit = next((unit for word, unit in BARRIER_UNITS if word in opcode), "")
     elif "MMA" in base:
         op.products = _tensor_products(base, opcode)
         op.group = base.endswith("GMMA") and "gsb0" in line.text
     elif base == "BAR":
-        op.barrier = "SYNC" in opcode or "RED" in opcode
+        op.barrier = _barrier(line) if "SYNC" in opcode or "RED" in opcode else None
     elif base == "EXIT":
         op.ends = "@" not in line.text.partition("EXIT")[0]
     if base in SHARED or base == "LDGSTS":
@@ -228,9 +255,18 @@ def decode(
     return op
 
 
+def _barrier(line: Line) -> tuple[int, int]:
+    """The number of a barrier, and how many warps it waits for; 0 for all, or for no constant."""
+    match = _BAR.search(line.text)
+    if match is None:
+        return 0, 0
+    return int(match[1], 16), int(match[2] or "0", 16) // 32
+
+
 def _tensor_products(base: str, opcode: str) -> float:
-    """Multiplications of a tensor instruction for one of the SM's four parts; TF32 counts twice."""
-    weight = 2 if "TF32" in opcode else 1
+    """Multiplications of a tensor instruction for one of the SM's four parts, in those of 16 bits:
+    TF32 counts twice, a type of 8 bits half."""
+    weight = 2 if "TF32" in opcode else 0.5 if base in ("QGMMA", "IGMMA") else 1
     if base.endswith("GMMA"):
         shape = _GMMA.search(opcode)
         if shape is None:
@@ -300,13 +336,13 @@ class Path:
         self,
         flow: Flow,
         ops: Mapping[int, Op],
-        executed: Mapping[int, ExecutedLine],
-        warps_run: int,
+        count: Mapping[int, float],
         warps: int,
     ) -> None:
         self.flow = flow
         self.warps = warps
-        self.count = {n: row.executed / warps_run for n, row in executed.items()}
+        self.count = count
+        """How often a warp takes each line of PTX."""
         self.bodies: list[list[Op]] = [
             [ops[n] for n in range(block.first, block.last + 1) if n in ops]
             for block in flow.blocks

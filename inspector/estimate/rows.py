@@ -11,13 +11,17 @@ from functools import partial
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
+from inspector.analysis.flow.graph import Flow
 from inspector.analysis.occupancy import occupancy
 from inspector.base.errors import PtxviewError, ToolMissing, UsageError
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.names import words
 from inspector.base.units import some
-from inspector.estimate.model import Machine, Simulation, Spent, Work
+from inspector.estimate.copies import CopyLog
+from inspector.estimate.model import Machine, Role, Simulation, Spent, Work
 from inspector.estimate.path import Op, Path, Traffic, decode
+from inspector.estimate.timeline import Timeline, timeline
+from inspector.estimate.walk import Walk
 from inspector.execute import Facts, Fault, Malformed, Observer, OutOfBudget, Program, execute
 from inspector.execute.blocks import BasicBlock
 from inspector.execute.calls.inputs import LaunchInputs
@@ -33,6 +37,7 @@ from inspector.measure.recorded_launch import (
 from inspector.measure.time.planning import KernelVariant, PlannedLaunch, plan
 from inspector.measure.time.results import COLD, ESTIMATE, Session, Timing
 from inspector.measure.time.take import untimed
+from inspector.parsers.line import Line
 from inspector.reader.reader import Reader
 from inspector.reader.tables import devices as devices_by_arch
 from inspector.reader.tables import table
@@ -52,7 +57,7 @@ IDLE_SHARE = 0.5
 """Work of a block below which it does not stand for those that have most."""
 UNSIZED = 1 << 30
 """Bytes behind a pointer of nvcc's kernels, of whose memory only the address is recorded."""
-UNMODELLED = words("UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED UCGABAR_ARV UCGABAR_WAIT ACQBULK")
+UNMODELLED = words("UCGABAR_ARV UCGABAR_WAIT ACQBULK")
 
 
 def gather(reader: Reader, planned: PlannedLaunch) -> Work:
@@ -68,7 +73,7 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     lines = listing.between(analysis.function.first, analysis.function.last)
     clusters = variant.config.get("num_ctas") not in (None, 1)
     if clusters or any(line.base in UNMODELLED for line in lines):
-        raise ToolMissing("clusters and copies by TMA are not modelled")
+        raise ToolMissing("clusters are not modelled")
     wish = LaunchOverrides(
         call=planned.number, unsized=UNSIZED if planned.call.kind == "cuda" else 0
     )
@@ -78,7 +83,8 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     block_count = min(LANES // launch.threads, max_blocks, launch.blocks)
     block_count = max(1, block_count)
     chosen_blocks = choose_blocks(call.program, launch, call.make(), block_count)
-    facts, traffic = _executed(call, chosen_blocks.numbers, unsized=bool(wish.unsized))
+    log = CopyLog(call.program, chosen_blocks.numbers[0])
+    facts, traffic = _executed(call, chosen_blocks.numbers, log, unsized=bool(wish.unsized))
     if traffic.contended:
         raise ToolMissing("atomics of several threads on one address are not modelled")
     busy_blocks = max(1, round(launch.blocks * chosen_blocks.share))
@@ -87,7 +93,10 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     links = reader.stages.links(variant, Stage.SASS, Stage.PTX)
     warps = -(-launch.threads // 32)
     ops: dict[int, Op] = {}
+    spins = _spins(analysis.flow, lines)
     for line in lines:
+        if line.n in spins:
+            continue
         ptx = links.get(line.n, ())
         op = decode(line, ptx, executed, traffic.lines, block_count * warps)
         if op is not None:
@@ -95,11 +104,41 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     if not any(op.ptx for op in ops.values()):
         raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
     blocks_of_sm = _blocks_of_sm(reader, variant, launch)
-    path = Path(analysis.flow, ops, executed, block_count * warps, warps)
+    counts = {n: row.executed / (block_count * warps) for n, row in executed.items()}
+    roles = [Role(range(warps), Path(analysis.flow, ops, counts, warps).steps())]
+    if log.events and (groups := log.groups()):
+        # How many warps made a request is said by the roles themselves.
+        alone = {n: replace(op, requests=None) for n, op in ops.items()}
+        walks = [(warps, Walk(analysis.flow, alone, counts).steps()) for warps, counts in groups]
+        roles = [Role(warps, [(op, len(warps)) for op in steps]) for warps, steps in walks]
     return Work(
-        path.steps(), busy_blocks, warps, blocks_of_sm, loaded, stored,
-        executed_blocks=chosen_blocks.numbers, launched_blocks=launch.blocks,
+        roles, busy_blocks, warps, blocks_of_sm, loaded, stored,
+        executed_blocks=chosen_blocks.numbers, launched_blocks=launch.blocks, log=log,
     )  # fmt: skip
+
+
+def _spins(flow: Flow, lines: Sequence[Line]) -> set[int]:
+    """The lines of blocks that only poll an mbarrier again, out of the way of the first poll."""
+    by_number = {line.n: line for line in lines}
+    blocks = [
+        [by_number[n] for n in range(block.first, block.last + 1) if n in by_number]
+        for block in (flow.blocks[loop.blocks[0]] for loop in flow.loops if len(loop.blocks) == 1)
+    ]
+    spinning = [
+        block
+        for block in blocks
+        if {line.base for line in block} <= {"SYNCS", "BRA", "NOP", None}
+        and any("PHASECHK" in (line.opcode or "") for line in block)
+    ]
+    polled = Counter(line.text.partition("SYNCS")[2] for line in lines if line.base == "SYNCS")
+    return {
+        line.n
+        for block in spinning
+        for line in block
+        if any(
+            polled[line.text.partition("SYNCS")[2]] > 1 for line in block if line.base == "SYNCS"
+        )
+    }
 
 
 class ChosenBlocks(Struct, frozen=True):
@@ -164,7 +203,9 @@ def _neighbours(first: int, count: int, block_count: int) -> range:
     return range(first, first + count)
 
 
-def _executed(call: ChosenLaunch, numbers: range, unsized: bool) -> tuple[Facts, Traffic]:
+def _executed(
+    call: ChosenLaunch, numbers: range, log: CopyLog, unsized: bool
+) -> tuple[Facts, Traffic]:
     """Execute some blocks beside each other.
 
     ``unsized``: how large buffers are is not known, only how far the blocks reach into them.
@@ -186,7 +227,7 @@ def _executed(call: ChosenLaunch, numbers: range, unsized: bool) -> tuple[Facts,
         seconds=SECONDS,
     )
     try:
-        run(blocks=list(numbers), observer=(facts, traffic))
+        run(blocks=list(numbers), observer=(facts, traffic, log))
         if unsized:  # the first and the last block tell how far the memory reaches
             ends = Traffic(program, inputs.memory)
             run(blocks=sorted({0, launch.blocks - 1}), observer=(ends,))
@@ -300,15 +341,30 @@ class LineCycles(Struct, frozen=True):
         return f"{numbers} of {self.launched:,}"
 
 
+def block_timeline(
+    reader: Reader, planned: PlannedLaunch, device_constants: Constants | None
+) -> tuple[Timeline, float]:
+    """What a simulated block of a launch does over time, and the clock in hertz.
+
+    Raises ``PtxviewError`` without an estimate.
+    """
+    machine = _machine(planned.variant, device_constants)
+    return timeline(gather(reader, planned), machine), machine.clock_hz
+
+
+def _machine(variant: Variant, device_constants: Constants | None) -> Machine:
+    if device_constants is None:
+        raise ToolMissing("its device is unknown: name one with --device")
+    if (variant.target or "").rstrip("af") != device_constants["arch"]:
+        raise ToolMissing(f"it is compiled for {variant.target}")
+    return convert(device_constants, Machine)
+
+
 def simulated(
     reader: Reader, planned: PlannedLaunch, device_constants: Constants | None
 ) -> tuple[float, LineCycles]:
     """A launch's µs, and where its warps' cycles go. Raises ``PtxviewError`` without them."""
-    if device_constants is None:
-        raise ToolMissing("its device is unknown: name one with --device")
-    if (planned.variant.target or "").rstrip("af") != device_constants["arch"]:
-        raise ToolMissing(f"it is compiled for {planned.variant.target}")
-    machine = convert(device_constants, Machine)
+    machine = _machine(planned.variant, device_constants)
     work = gather(reader, planned)
     simulation = Simulation(work, machine)
     us = machine.floor_us + simulation.run() / machine.clock_hz * 1e6

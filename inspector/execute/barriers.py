@@ -92,8 +92,9 @@ class Barriers:
         cluster = "cluster" in end.parts
         reduces = "red" in end.parts
         if cluster and arrives:
+            if "relaxed" not in end.parts:
+                self._tell_cluster("arrive", full, self._cluster_phase)
             self._cluster_phase = self._cluster_phase + full
-            self._tell("arrive", CLUSTER, full)
             return [Release(target, full), *self.release()]
         predicate = operands[-1] if reduces else None
         numbers = operands[:-1] if reduces else operands
@@ -136,7 +137,10 @@ class Barriers:
             for waiter in barrier.waiting:
                 free = waiter.mask & finished
                 if free.any():
-                    self._tell("release", number, free)
+                    if number == CLUSTER:
+                        self._tell_cluster("release", free, self._cluster_phase - 1)
+                    else:
+                        self._tell("release", number, free)
                     out.append(self._freed(waiter, free, barrier.arrived & finished))
                 waiter.mask = waiter.mask & ~finished
             barrier.waiting = [waiter for waiter in barrier.waiting if waiter.mask.any()]
@@ -152,6 +156,12 @@ class Barriers:
     def _tell(self, way: str, number: int, mask: Array) -> None:
         if self.ordering is not None:
             self.ordering("barrier", way, number, mask)
+
+    def _tell_cluster(self, way: str, mask: Array, phases: Array) -> None:
+        """``_tell`` of the cluster's barrier, whose phases have numbers of their own."""
+        if self.ordering is not None:
+            for phase in np.unique(phases[mask]).tolist():
+                self._tell(way, CLUSTER - phase, mask & (phases == phase))
 
     def _freed(self, waiter: _WaitingLanes, free: Array, arrived: Array) -> Release:
         """Lanes that go on, with what their barrier's predicates came to."""

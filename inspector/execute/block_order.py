@@ -5,7 +5,8 @@ by an atomic. Two accesses race if one is a plain store, or one an atomic and th
 block that has loaded with ``volatile``, ``relaxed`` or ``acquire``, or has used the result of an
 atomic, where another block stored or changed something before, is taken to come after all blocks
 that have stored in such a way or made an atomic by then: an order too many hides a race, and none
-is made up. Stores of the same value are no race.
+is made up. The barrier of a cluster, and arrivals at mbarriers, order what its blocks did before.
+Stores of the same value are no race.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from inspector.execute.blocks import ORDERED
 from inspector.execute.facts import kind_of
 from inspector.execute.kinds import Array, i64, u8, u32
 from inspector.execute.lanes import Lanes, coordinates
-from inspector.execute.memory import Access, Memory, Observer, Region
+from inspector.execute.memory import Access, Memory, OrderObserver, Region
 from inspector.execute.program import Program
 from inspector.execute.synchronization import MAX_GRANULE, MAX_RACES, Race, RaceAccess
 
@@ -103,7 +104,17 @@ class _Batch(NamedTuple):
             contents = values
 
 
-class BlockObserver(Observer):
+def cluster_numbers(lanes: Lanes, blocks: Array) -> Array:
+    """The numbers of the clusters that blocks are in."""
+    grid_x, grid_y, _ = lanes.grid
+    x, y, z = lanes.cluster
+    cluster_y = blocks // grid_x % grid_y // y
+    cluster_z = blocks // (grid_x * grid_y) // z
+    numbers: Array = blocks % grid_x // x + grid_x // x * (cluster_y + grid_y // y * cluster_z)
+    return numbers
+
+
+class BlockObserver(OrderObserver):
     """An observer of the accesses of blocks to global memory."""
 
     def __init__(self, program: Program, memory: Memory) -> None:
@@ -116,6 +127,9 @@ class BlockObserver(Observer):
         self._released: Array = np.zeros(MAX_ORDERED, u32)
         self._acquired: Array = np.zeros(MAX_ORDERED, u32)
         """When each block last gave, and took, an order."""
+        self._arrived: Array = np.zeros(MAX_ORDERED, u32)
+        self._waited: Array = np.zeros(MAX_ORDERED, u32)
+        """The same within its cluster."""
         self._accesses = array("q", [0])
         """The instruction of each access to global memory, whose time is its number."""
 
@@ -127,6 +141,21 @@ class BlockObserver(Observer):
     @property
     def _now(self) -> int:
         return len(self._accesses) - 1
+
+    def barrier(self, lanes: Lanes, way: str, number: int, mask: Array) -> None:
+        if number < 0:
+            self._order_clusters(lanes, way == "arrive", lanes.numbers[mask.any(1)])
+
+    def mbarrier(
+        self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, threads: Array
+    ) -> None:
+        if lanes.cluster_size > 1 and way in ("arrive", "wait"):
+            self._order_clusters(lanes, way == "arrive", lanes.numbers[threads // lanes.width])
+
+    def _order_clusters(self, lanes: Lanes, arrive: bool, numbers: Array) -> None:
+        """Blocks give an order to their clusters, or take the one that was given."""
+        table = self._arrived if arrive else self._waited
+        table[(numbers + 1) % MAX_ORDERED] = self._now
 
     def access(self, lanes: Lanes, access: Access) -> None:
         if access.space != "global":
@@ -195,8 +224,18 @@ class BlockObserver(Observer):
                     late &= slots[1, 0] == 0 if turn.kind == "load" else ~same
                 released = self._released[blocks % MAX_ORDERED] >= times
                 late &= ~(released & (self._acquired[turn.blocks % MAX_ORDERED] >= times))
+                if lanes.cluster_size > 1 and late.any():
+                    late &= ~self._in_order(lanes, turn, blocks, times)
                 if late.any():
                     self._found(lanes, turn, kind, late, blocks, times)
+
+    def _in_order(self, lanes: Lanes, turn: _Batch, blocks: Array, times: Array) -> Array:
+        """Whether a cluster's order is between accesses of its blocks at some times and a batch."""
+        arrived = self._arrived[blocks % MAX_ORDERED] >= times
+        waited = self._waited[turn.blocks % MAX_ORDERED] >= times
+        clusters = [cluster_numbers(lanes, x.astype(i64) - 1) for x in (blocks, turn.blocks)]
+        in_order: Array = arrived & waited & (clusters[0] == clusters[1])
+        return in_order
 
     def _found(
         self, lanes: Lanes, turn: _Batch, kind: str, late: Array, blocks: Array, times: Array

@@ -181,11 +181,11 @@ class BulkCopies:
                 index = (address[inside] - region.base) // tile.item
                 values[inside] = region.view(values.dtype.type)[index]
             for row in self._receivers(lane, owner, ranks):
-                self._tell_shared(n, lane, row, "store", places * tile.item, tile.item, waits)
+                mbarrier = self._mbarrier(n, lane, waits, row if ranks else None, in_pair)
+                self._tell_shared(n, lane, row, "store", places * tile.item, tile.item, mbarrier)
                 self._elements(row, tile.item)[places] = values
                 self.memory.changes += 1
-                receiver = row if ranks else None
-                self._arrived(n, lane, waits, len(address) * tile.item, receiver, in_pair)
+                self._arrived(n, lane, mbarrier, len(address) * tile.item)
 
     def store_tile(
         self,
@@ -263,7 +263,7 @@ class BulkCopies:
         way: str,
         offset: int,
         count: int,
-        mbarrier: int | None = None,
+        mbarrier: tuple[int, int] | None = None,
     ) -> None:
         """``_tell_shared`` of bytes in a row, a multiple of 16."""
         address = np.arange(offset, offset + count, 16, dtype=i64)
@@ -277,13 +277,12 @@ class BulkCopies:
         way: str,
         address: Array,
         nbytes: int,
-        mbarrier: int | None = None,
+        mbarrier: tuple[int, int] | None = None,
     ) -> None:
         """Tells the order observers what a lane's copy accesses of a block's shared memory."""
         if self.memory.ordering is not None:
-            offset = None if mbarrier is None else mbarrier & _OFFSET
             warp = lane[1] // WARP_LANES
-            access = AsynchronousAccess(n, way, row, warp, address, nbytes, offset)
+            access = AsynchronousAccess(n, way, lane[0], warp, row, address, nbytes, mbarrier)
             self.memory.ordering("asynchronous", access)
 
     def copy_in(
@@ -308,7 +307,8 @@ class BulkCopies:
             owner, offset = self._shared(n, lane, to, count)
             if from_shared:
                 source_row, start = self._shared(n, lane, origin, count)
-                self._tell_bytes(n, lane, source_row, "load", start, count, waits)
+                mbarrier = self._mbarrier(n, lane, waits)
+                self._tell_bytes(n, lane, source_row, "load", start, count, mbarrier)
                 data = self.memory.shared[source_row, start : start + count].copy()
             else:
                 region = self._region(n, lane, origin, count)
@@ -316,7 +316,9 @@ class BulkCopies:
                 data = region.data[start : start + count]
                 self._tell(n, lane, "load", origin + np.arange(0, count, 16, dtype=i64), 16)
             for row in self._receivers(lane, owner, ranks):
-                self._tell_bytes(n, lane, row, "store", offset, count, waits)
+                mbarrier = self._mbarrier(n, lane, waits, row if ranks else None)
+                way = "atomic" if reduction else "store"
+                self._tell_bytes(n, lane, row, way, offset, count, mbarrier)
                 target_bytes = self.memory.shared[row, offset : offset + count]
                 if reduction:
                     bits = UNSIGNED[WIDTHS[kind]]
@@ -328,7 +330,7 @@ class BulkCopies:
                 else:
                     target_bytes[:] = data
                 self.memory.changes += 1
-                self._arrived(n, lane, waits, count, row if ranks else None)
+                self._arrived(n, lane, mbarrier, count)
 
     def answer(self, n: int, target: Array, barrier: Array, everywhere: bool, mask: Mask) -> None:
         """``clusterlaunchcontrol.try_cancel``: that nothing is taken over, 16 bytes of zeros.
@@ -339,9 +341,10 @@ class BulkCopies:
         for lane, (to, waits) in self._lanes_of(mask, target, barrier):
             owner, offset = self._shared(n, lane, to, _ANSWER_BYTES)
             for row in self._receivers(lane, owner, ranks):
-                self._tell_bytes(n, lane, row, "store", offset, _ANSWER_BYTES, waits)
+                mbarrier = self._mbarrier(n, lane, waits, row if ranks else None)
+                self._tell_bytes(n, lane, row, "store", offset, _ANSWER_BYTES, mbarrier)
                 self.memory.shared[row, offset : offset + _ANSWER_BYTES] = 0
-                self._arrived(n, lane, waits, _ANSWER_BYTES, row if ranks else None)
+                self._arrived(n, lane, mbarrier, _ANSWER_BYTES)
 
     def store_async(
         self,
@@ -361,25 +364,36 @@ class BulkCopies:
             memory.atomic(n, DISTRIBUTED, reduction, target, kind, values, None, mask, False)
         else:
             memory.store(n, DISTRIBUTED, target, UNSIGNED[WIDTHS[kind]], values, mask)
-        nbytes = np.full((1, 1), item * len(values), np.uint32)
-        self.phases.expect(n, barrier, nbytes, mask, True)
+        nbytes = item * len(values)
+        if memory.ordering is not None:
+            way = "atomic" if reduction else "store"
+            for lane, (to, waits) in self._lanes_of(mask, target, barrier):
+                row, offset = self._shared(n, lane, to, nbytes)
+                places = offset + np.arange(0, nbytes, item, dtype=i64)
+                self._tell_shared(n, lane, row, way, places, item, self._mbarrier(n, lane, waits))
+        self.phases.expect(n, barrier, np.full((1, 1), nbytes, np.uint32), mask, True)
 
-    def _arrived(
+    def _mbarrier(
         self,
         n: int,
         lane: tuple[int, int],
         barrier: int,
-        nbytes: int,
         receiver: int | None = None,
         in_pair: bool = False,
-    ) -> None:
-        """Bytes came for an mbarrier: the one that is named, or the one at its offset in the
-        ``receiver``'s shared memory (``in_pair``: or of the block beside it)."""
+    ) -> tuple[int, int]:
+        """The row and the offset of an mbarrier: the one that is named, or the one at its offset in
+        the ``receiver``'s shared memory (``in_pair``: or of the block beside it)."""
         row, offset = self._shared(n, lane, barrier, 8)
         if receiver is not None:
             row = (receiver & ~1) | (row & 1) if in_pair else receiver
+        return row, offset
+
+    def _arrived(
+        self, n: int, lane: tuple[int, int], mbarrier: tuple[int, int], nbytes: int
+    ) -> None:
+        """Bytes of a lane's copy came for an mbarrier."""
         thread = lane[0] * self.lanes.width + lane[1]
-        self.phases.arrive_bytes(n, row, offset, nbytes, thread)
+        self.phases.arrive_bytes(n, *mbarrier, nbytes, thread)
 
     def copy_out(
         self,

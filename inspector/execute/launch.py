@@ -269,7 +269,7 @@ class Machine:
         by_warp = address.reshape(*active.shape, -1)
         for row, warp in np.argwhere(active).tolist():
             tile = by_warp[row, warp]
-            access = AsynchronousAccess(instruction, "load", row, warp, tile, nbytes)
+            access = AsynchronousAccess(instruction, "load", row, warp, row, tile, nbytes)
             self.tell_order("asynchronous", access)
 
     def _of_active(self, mask: Array, descriptor: Array) -> Array:

@@ -421,24 +421,30 @@ class Observer:
 class AsynchronousAccess(NamedTuple):
     """What a unit beside the warps reads or writes in shared memory: a bulk copy, ``wgmma``.
 
-    ``row`` and ``warp`` issued it; ``address`` are offsets, flat, of ``nbytes`` each. ``mbarrier``
-    is the offset of the one that its bytes are reported to, None if a group is waited for.
+    A ``warp`` of the block in row ``issuer`` issued it; ``address`` are offsets, flat, of
+    ``nbytes`` each, in the memory of the block in ``row``. ``mbarrier`` is the row and the offset
+    of the one that its bytes are reported to, None if a group is waited for.
     """
 
     instruction: int
     way: str
-    row: int
+    issuer: int
     warp: int
+    row: int
     address: Array
     nbytes: int
-    mbarrier: int | None = None
+    mbarrier: tuple[int, int] | None = None
 
 
 class OrderObserver(Observer):
     """An observer also of what orders the accesses of a block's warps."""
 
     def barrier(self, lanes: Lanes, way: str, number: int, mask: Array) -> None:
-        """Lanes ``arrive`` at a barrier of the block, or go on from it (``release``)."""
+        """Lanes ``arrive`` at a barrier of the block, or go on from it (``release``).
+
+        Negative numbers are the cluster's barrier, each phase's own; what is ``relaxed`` does not
+        arrive here.
+        """
 
     def mbarrier(
         self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, threads: Array

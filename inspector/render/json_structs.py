@@ -32,6 +32,7 @@ from inspector.diff.upgrade import (
     LeftOutVariant,
     RefusedVariant,
 )
+from inspector.estimate.timeline import BarrierPhase, Bubble, Span, Timeline, TimelineRow
 from inspector.measure.profile.trace import (
     Chain,
     Compiling,
@@ -268,6 +269,11 @@ STRUCTS: Mapping[str, StructTable] = {
     "LineConsumer": StructTable(Consumer),
     "GraphTried": StructTable(TriedFusion),
     "TimeRow": StructTable(Timing),
+    "BlockTimeline": StructTable(Timeline),
+    "BlockTimelineRow": StructTable(TimelineRow),
+    "BlockTimelineSpan": StructTable(Span),
+    "BlockTimelinePhase": StructTable(BarrierPhase),
+    "BlockTimelineBubble": StructTable(Bubble),
     "TimeRowKernel": StructTable(KernelTime),
 }
 

@@ -318,9 +318,8 @@ def race_rows(traced: TracedKernel, observer: RaceObserver) -> Iterator[tuple[st
 
 def race_lines(selection: ChosenLaunch, race: Race) -> Iterator[str]:
     """The bytes of shared memory that a race is about, and its lines with their sources."""
-    access = race.accesses[-1]
-    if access.warp is not None:
-        yield f"bytes {race.low:,} to {race.high:,} of shared memory, block {access.block}"
+    if race.owner is not None:
+        yield f"bytes {race.low:,} to {race.high:,} of shared memory, block {race.owner}"
     for n in dict.fromkeys(access.line for access in race.accesses):
         source = selection.source(n)
         place = "" if source is None else f" ({source.file}:{source.line})"
@@ -337,6 +336,7 @@ def _race(traced: TracedKernel, race: Race) -> dict[str, object]:
     return {
         "accesses": [_race_access(traced, access) for access in race.accesses],
         "bytes": [race.low, race.high],
+        "owner": race.owner,
         "reason": race.reason,
     }
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from inspector.execute import (
+    Buffer,
     Execution,
     Fault,
     LaunchError,
@@ -44,13 +45,16 @@ def words() -> np.ndarray[Any, np.dtype[np.uint32]]:
     return ((numbers >> 7) % 1000).astype(np.uint32)
 
 
+def tile_of(source: Buffer) -> TensorMap:
+    return TensorMap(source.address, (64, 64), (256,), (8, 32), UINT32, SWIZZLE_32B)
+
+
 def launch(name: str, **options: Any) -> tuple[np.ndarray[Any, Any], Execution]:
     memory, out = Memory(), np.zeros(WORDS, np.uint32)
     source = memory.add("in", words())
     arguments: list[Any] = [source, memory.add("out", out)]
     if name == "tiles":
-        tile = TensorMap(source.address, (64, 64), (256,), (8, 32), UINT32, SWIZZLE_32B)
-        arguments.append(tile.encode())
+        arguments.append(tile_of(source).encode())
     block = (32 if name == "places" else 64,)
     done = execute(Program(CLUSTERS, name), GRIDS[name], block, arguments, memory=memory, **options)
     return out, done

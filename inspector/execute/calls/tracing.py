@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import prod
 
 import numpy as np
 from msgspec import Struct, field
@@ -295,7 +294,7 @@ def trace_launch(
 
     ``make`` gives new inputs each time that it is called; ``values``: also what registers
     held, which takes longer; ``races``: also races in shared memory and between blocks, and reads
-    of unwritten shared memory, where blocks are in no clusters.
+    of unwritten shared memory.
 
     Raises CannotRun before anything is run, LaunchError for a launch that no device would take,
     Stopped where ``stop`` says so; a fault and a budget that is spent are results.
@@ -307,7 +306,7 @@ def trace_launch(
         facts = Facts(program, values=values)
         traced = TracedLaunch(program, launch, make(), facts, CoalescingObserver(program))
         traced.inputs.memory.shared_fill = shared_fill
-        if races and prod(cluster_of(program, launch.grid, launch.cluster)) == 1:
+        if races:
             traced.races = RaceObserver(program, _ends(program, launch, blocks))
             traced.order = BlockObserver(program, traced.inputs.memory)
         return traced
