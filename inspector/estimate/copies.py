@@ -86,7 +86,7 @@ class CopyLog(OrderObserver):
         return [(warps, by_warp[warps[0]]) for warps in groups.values()]
 
     def mbarrier(
-        self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, columns: Array
+        self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, threads: Array
     ) -> None:
         own = rows == self._row
         if way == "complete":
@@ -95,7 +95,8 @@ class CopyLog(OrderObserver):
         if way not in ("arrive", "wait"):
             return
         line = self.program.code.instructions[instruction].line
-        places = np.stack([columns[own] // WARP, offsets[own]], 1)
+        warps = threads[own] % lanes.width // WARP
+        places = np.stack([warps, offsets[own]], 1)
         for warp, barrier in np.unique(places, axis=0).tolist():
             phase = self._phases[barrier] - (way == "wait")
             if way == "wait":
@@ -112,7 +113,7 @@ class CopyLog(OrderObserver):
         if access.mbarrier is None:
             self.sends[access.warp, row.line].append(nbytes)
         elif access.way == "store":
-            phase = self._phases[access.mbarrier]
-            event = BarrierEvent(access.mbarrier, phase, nbytes)
-            self.events[access.warp, row.line].append(event)
-            self.needed[access.mbarrier, phase] += 1
+            barrier = access.mbarrier[1]
+            phase = self._phases[barrier]
+            self.events[access.warp, row.line].append(BarrierEvent(barrier, phase, nbytes))
+            self.needed[barrier, phase] += 1

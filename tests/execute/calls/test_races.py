@@ -53,6 +53,7 @@ def test_a_race_is_reported_with_its_lines_and_exit_status_1(tmp_path: Path) -> 
                 {"line": load, "warp": 0, "access": "load", **place},
             ],
             "bytes": [128, 255],
+            "owner": [0, 1, 0],
             "reason": reason,
         }
     ]
