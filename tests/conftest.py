@@ -90,7 +90,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 NIGHTLY_PER_SAMPLE = 100
-"""Nightly tests of which ``--sample`` chooses one: three of 300, about half a minute."""
+"""Nightly tests of which ``--sample`` chooses one: about four of 430."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -28,7 +28,6 @@ from typing import Any
 import pytest
 
 import inspector
-from tests.helpers.nightly import first_by_day
 
 HOUSE = Path(inspector.__file__).parent
 SHORT = 500
@@ -348,7 +347,7 @@ def slow(used: Used) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("patience")
-@pytest.mark.parametrize("part", first_by_day(range(PARTS), 2))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_patterns_take_time_in_proportion(part: int) -> None:
     quadratic = []
     for used in everything()[part::PARTS]:

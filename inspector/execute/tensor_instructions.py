@@ -85,7 +85,7 @@ def _copy(t: Translator, row: PtxInstruction) -> None:
     words = sorted(part for part in row.parts if part[0].isdigit() or part.startswith("warpx"))
     shape = ".".join(words)
     if shape not in COPIES:
-        raise Untranslatable(f"copies of .{shape or 'this shape'} are not emulated")
+        raise Untranslatable(f"copies of the shape '{shape}' are not emulated")
     packed = next((_PACKED[part] for part in row.parts if part in _PACKED), "")
     address = _address(t, row.operands[0])
     descriptor = t.read(row.operands[1], "u64")
@@ -123,7 +123,8 @@ def _multiply(t: Translator, row: PtxInstruction) -> None:
     scales = [_address(t, operand) for operand in (further.pop(0) for _ in "ab" if is_scaled)]
     disabled: list[str] = []
     if further and isinstance(further[0], VectorOperand):
-        disabled = [t.read(operand, "u32") for operand in further[0].elements]
+        words = t.elements(further[0], 8 if in_pair else 4)
+        disabled = [t.read(operand, "u32") for operand in words]
         further = further[1:]
     adds = t.read(further[0], "pred")
     halvings = 0

@@ -532,6 +532,8 @@ def _control_launches(t: Translator, row: PtxInstruction) -> None:
     if row.parts[1] == "query_cancel":
         _read_answer(t, row)
         return
+    if row.parts[1] != "try_cancel":
+        raise Untranslatable(UNKNOWN_OPERATION)
     target, barrier = (_shared(t, operand) for operand in row.operands)
     everywhere = "multicast::cluster::all" in row.parts
     t.emit(f"m.bulk.answer({t.number}, {target}, {barrier}, {everywhere}, {t.mask})")

@@ -11,7 +11,7 @@ from inspector.analysis.hints.subject import Finding
 from inspector.base.escapes import shown
 from inspector.base.grouping import by_key
 from inspector.base.model import Stage
-from inspector.base.units import kibibytes, plural, word_for
+from inspector.base.units import kibibytes, plural, some, word_for
 from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.calls.tracing import SHARED, TracedLaunch
 from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of
@@ -300,7 +300,7 @@ def race_rows(traced: TracedKernel, observer: RaceObserver) -> Iterator[tuple[st
     places = [str(coordinates(n, launched.launch.grid)) for n in sorted(observer.followed)]
     looked = []
     if places and traced.selection.program.static_shared + launched.launch.shared:
-        looked.append(f"shared memory of {word_for(len(places), 'block')} {', '.join(places)}")
+        looked.append(f"shared memory of {word_for(len(places), 'block')} {some(places)}")
     ran = "" if launched.ran is None else f" of {sample_of(launched.ran, launched.launch.blocks)}"
     looked.append(f"global memory{ran}")
     races = launched.all_races

@@ -14,6 +14,7 @@ import triton.language as tl
 
 from inspector.execute import Facts, Fault, Memory, Program, TensorMap
 from tests.execute.programs import Array, Made, launch, make
+from tests.helpers.nightly import nightly
 
 # ruff: noqa: N803
 
@@ -109,8 +110,8 @@ def test_tiles_that_hang_over_the_edges(kind: str, dtype: Any, width: int, cc: i
     assert (y[m:] == 7).all()
 
 
-@pytest.mark.parametrize("special", (False, True))
-@pytest.mark.parametrize("cc", (90, 120))
+@pytest.mark.parametrize("special", (nightly(False), True))
+@pytest.mark.parametrize("cc", (90, nightly(120)))
 def test_a_product_by_descriptors_that_the_kernel_makes(cc: int, special: bool) -> None:
     made = made_of(
         product, cc, "*fp16 *fp16 *fp16 i32 i32 i32", BM=64, BN=64, BK=64, SPECIAL=special
@@ -123,7 +124,7 @@ def test_a_product_by_descriptors_that_the_kernel_makes(cc: int, special: bool) 
     assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64)).max() < 0.02
 
 
-@pytest.mark.parametrize("special", (False, True))
+@pytest.mark.parametrize("special", (nightly(False), True))
 def test_a_product_by_descriptors_that_are_parameters(special: bool) -> None:
     kind = "tensordesc<fp16[64,64]>"
     made = made_of(

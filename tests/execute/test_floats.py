@@ -13,6 +13,7 @@ from inspector.reader import tables
 from tests.execute import programs
 from tests.execute.programs import launch
 from tests.gpu import edge_values
+from tests.helpers.nightly import nightly
 
 NAN, INF, MINUS_INF = 0x7FFFFFFF, 0x7F800000, 0xFF800000
 PAYLOAD = 0xFFC00001
@@ -180,7 +181,7 @@ def test_conversions_to_tf32_of_nan() -> None:
     assert run("cvt.rna.tf32.f32", "tf32 = f32", PAYLOAD) == 0xFFC00000
 
 
-@pytest.mark.parametrize("cc", [80, 90])
+@pytest.mark.parametrize("cc", [nightly(80), 90])
 def test_matrix_products_give_one_nan(cc: int) -> None:
     made = programs.matmul("fp32", cc)
     a, b = np.ones((64, 32), np.float32), np.ones((32, 64), np.float32)

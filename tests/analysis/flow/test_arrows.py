@@ -14,10 +14,11 @@ from inspector.parsers import parse
 from inspector.parsers.line import Kind
 from inspector.tui.code.code_rows import along, arrow_at, cells
 from tests.analysis.flow.test_flow import drawn
+from tests.helpers.nightly import nightly
 from tests.helpers.samples import DATA, disassemble, read_sample
 
 
-@pytest.mark.parametrize("name", ["gelu_sm90.cubin", "zoo_sm120.cubin"])
+@pytest.mark.parametrize("name", ["gelu_sm90.cubin", nightly("zoo_sm120.cubin")])
 def test_arrows_of_sass_are_the_jumps_that_nvdisasm_draws(name: str) -> None:
     listing = parse(Stage.SASS, disassemble(name, "-c"))
     lines = listing.lines

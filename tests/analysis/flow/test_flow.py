@@ -11,6 +11,7 @@ from inspector.analysis.flow.graph import Flow, declared, find_loops
 from inspector.analysis.function_facts import FunctionFacts
 from inspector.base.model import Stage
 from inspector.parsers import parse
+from tests.helpers.nightly import first_by_day
 from tests.helpers.plr import stored
 from tests.helpers.ptx_programs import Program, programs
 from tests.helpers.samples import DATA, disassemble
@@ -171,7 +172,7 @@ def drawn(name: str) -> dict[str, set[tuple[int, int]]]:
     return out
 
 
-@pytest.mark.parametrize("name", CUBINS)
+@pytest.mark.parametrize("name", first_by_day(CUBINS, 3))
 def test_edges_of_sass_are_those_that_nvdisasm_draws(name: str) -> None:
     listing = parse(Stage.SASS, disassemble(name, "-c"))
     graph = drawn(name)

@@ -11,6 +11,7 @@ from inspector.base.model import Stage
 from inspector.parsers import parse
 from inspector.parsers.line import Line, Listing
 from tests.helpers.live import live_names
+from tests.helpers.nightly import first_by_day
 from tests.helpers.plr import DATA as ANALYSED
 from tests.helpers.plr import FORMS, RESERVED, forms, live_sets, stored, stored_sets
 from tests.helpers.samples import DATA, disassemble
@@ -64,7 +65,7 @@ def test_the_same_registers_are_live(name: str) -> None:
     assert seen == len(truth)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", first_by_day(FORMS))
 def test_the_same_registers_are_live_around_every_form(name: str) -> None:
     """Calls aside: what one may write goes up to the highest register of the whole file, of which
     the stored kernels are a part."""

@@ -23,6 +23,7 @@ from inspector.commands import list as list_command
 from inspector.measure.ncu.attach import ProfiledRecording
 from inspector.reader.summaries import Summaries, VariantSummary
 from tests.helpers.hostile import EVIL, SQUARE, all_names, fields, obeyed, on_pty, written
+from tests.helpers.nightly import first_by_day
 from tests.helpers.ptxview import LECTURE, MATMUL, SAMPLE, Done, call
 
 BATCHES = 3
@@ -219,7 +220,7 @@ def evil_texts(text: str) -> Iterator[str]:
         yield "\n".join(out)
 
 
-@pytest.mark.parametrize("suffix", ["ptx", "ttgir", "source"])
+@pytest.mark.parametrize("suffix", first_by_day(["ptx", "ttgir", "source"]))
 def test_no_word_of_a_listing_is_obeyed(tmp_path: Path, suffix: str) -> None:
     folder = LECTURE / "triton" / "QGNHRXZLHGC2YJ4RCQ27CD3XUW3TPV3OLG4XBHLEQZCPY2R2NZDA"
     text = (folder / f"square_kernel.{suffix}").read_text("utf-8")

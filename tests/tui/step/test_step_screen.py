@@ -35,6 +35,7 @@ from inspector.tui.widgets.tool_screen import Overlay
 from tests.execute.calls.programs import kernel
 from tests.execute.calls.test_block import LOOP, PARTED, at
 from tests.execute.calls.test_counted_hints import tile
+from tests.helpers.nightly import nightly
 from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import Bytes, settle, text_of
 from tests.helpers.sample import press as press_keys
@@ -295,7 +296,9 @@ async def test_enter_shows_the_lanes_and_chooses_one() -> None:
         assert screen.stepper.lane == 47 and "lane 47" in text_of(ui)
 
 
-@pytest.mark.parametrize(("width", "words"), [(36, "takes 4 wavefronts"), (33, "No lanes collide")])
+@pytest.mark.parametrize(
+    ("width", "words"), [(36, "takes 4 wavefronts"), nightly(33, "No lanes collide")]
+)
 async def test_lanes_that_collide_in_a_bank_are_drawn(width: int, words: str) -> None:
     async with made(tile(width), threads=32).run_test(size=(120, 40)) as ui:
         screen = await begin(ui)
