@@ -33,7 +33,8 @@ _OPERATION = re.compile(r"\s*(?P<name>%[\w.$-]+) = (?:ttg|triton_gpu|ttng|triton
 """``    %a_3 = ttg.local_alloc {allocation.offset = 0 : i32} : () -> !ttg.memdesc<…>``"""
 _ALLOCATES = re.compile(r"\.(?:local|tmem)_alloc\b")
 _TYPE = re.compile(
-    r"!\w+\.memdesc<(?P<shape>(?:\d{1,9}x)+)(?P<element>[\w!.]+)(?:<[^>]*>)?, (?P<encoding>#\w+)"
+    r"!\w{1,40}+\.memdesc<(?P<shape>(?:\d{1,9}x){1,16})(?P<element>[\w!.]{1,80}+)(?:<[^>]{0,200}+>)?+"
+    r", (?P<encoding>#\w+)"
 )
 """``!ttg.memdesc<3x128x64xf16, #shared, #smem, mutable>``"""
 _OFFSET = re.compile(r"\ballocation\.offset = (\d{1,9})\b")
@@ -256,8 +257,6 @@ def _source(line: Line) -> str | None:
 
 # -- PTX --------------------------------------------------------------------------------------
 
-_SHARED_VARIABLE = re.compile(r"(?P<declared>\.shared\s.*);")
-"""``.extern .shared .align 16 .b8 dynamic[];``"""
 MAX_HEAD_LINES = 4096
 """Lines before a function in which its file's variables are looked for."""
 
@@ -276,20 +275,22 @@ def _of_ptx(listing: Listing, function: Function) -> Iterator[Allocation]:
 
 
 def _shared_variable(line: Line) -> PtxVariable | None:
-    match = _SHARED_VARIABLE.search(line.text) if ".shared" in line.text else None
-    if match is None or line.opcode is not None:
+    """The variable of a line such as ``.extern .shared .align 16 .b8 dynamic[];``."""
+    start = line.text.find(".shared")
+    end = line.text.rfind(";")
+    if start < 0 or end < start or line.opcode is not None:
         return None
-    declared = match["declared"]
+    declared = line.text[start:end]
     if ".extern" in line.text:
         declared = f".extern {declared}"
     return read_variable(declared, line.n)
 
 
-_LOCAL = re.compile(r"_ZZ\w+?E(?P<length>\d{1,3})(?P<name>[A-Za-z_]\w*)")
+_LOCAL = re.compile(r"_ZZ\w{1,400}?E(?P<length>\d{1,3})(?P<name>[A-Za-z_]\w*)")
 """``_ZZ7softmaxPfE4tile``: a variable of a C++ function, mangled."""
 
 
-def _program_name(symbol: str) -> str:
+def program_name(symbol: str) -> str:
     """What the program calls a variable."""
     for match in _LOCAL.finditer(symbol):
         if match.end() == len(symbol) and int(match["length"]) == len(match["name"]):
@@ -299,7 +300,7 @@ def _program_name(symbol: str) -> str:
 
 def _variable(variable: PtxVariable) -> Allocation:
     return Allocation(
-        name=_program_name(variable.name),
+        name=program_name(variable.name),
         memory=SHARED,
         bytes=None if variable.extern and not variable.size else variable.size,
         columns=None,

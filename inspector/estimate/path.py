@@ -161,7 +161,7 @@ PIPES = {base: (pipe, rate) for pipe, (rate, names) in _PIPES.items() for base i
 """The pipe of one of the SM's four parts, and the cycles that a warp's instruction keeps it."""
 
 _DEPBAR = re.compile(r"(SB\d|gsb0)(?:\s*,\s*(0x[0-9a-f]+|\d+))?")
-_BAR = re.compile(r"\bBAR\.\S+\s+(0x[0-9a-f]+)(?:,\s*(0x[0-9a-f]+))?\s*;")
+_BAR = re.compile(r"(?<!\S)BAR\.\S++\s++(0x[0-9a-f]++)(?:,\s*+(0x[0-9a-f]++))?+\s*+;")
 _GMMA = re.compile(r"(?<!\d)(\d{1,4})x(\d{1,4})x(\d{1,4})")
 _MMA = re.compile(r"MMA\.(\d+)")
 _SHAPES = {"16816": 2048, "1688": 1024, "1684": 512, "16832": 4096, "16864": 8192, "884": 256}

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inspector.analysis.shared_memory import program_name
 from inspector.base.units import plural
 from inspector.execute.barriers import CLUSTER, FailedTest, OpenBarrier, Phases, PhaseState
 from inspector.execute.faults import ArrivalGroup, Fault, Place, Remedy, Wait, WarpGroup
@@ -31,7 +32,7 @@ from inspector.parsers.ptx_statement import (
 
 WARP_LANES = 32
 _PARITY_WAIT = re.compile(
-    r"(mbarrier\.(?:try|test)_wait\.parity[^;\[]*\[[^\]]*\]\s*,)\s*([^,;\s]+)([^;]*;)"
+    r"(mbarrier\.(?:try|test)_wait\.parity[^;\[]*+\[[^\]]*+\]\s*+,)\s*+([^,;\s]++)([^;]*+;)"
 )
 """``mbarrier.try_wait.parity.shared::cta.b64 done, [%r3], %r4;``"""
 _OTHER_PARITY = r"{ .reg .b32 other_parity; xor.b32 other_parity, \2, 1; \1 other_parity\3 }"
@@ -41,8 +42,6 @@ LOADS = ("ld", "ldu", "atom", "mbarrier")
 """Instructions whose results are computed of no address that they name."""
 UNKNOWN = 0
 ENDED = -1
-_STATIC = re.compile(r"_ZZ.*?E\d+([A-Za-z_]\w*)$")
-"""``_ZZ4ringE4full``: a variable in a function, as C++ names it."""
 
 
 class Arriver(NamedTuple):
@@ -146,8 +145,7 @@ class SharedVariables:
         if variable is None:
             return ""
         start = self.offsets[variable]
-        static = _STATIC.match(variable)
-        name = variable if static is None else static[1]
+        name = program_name(variable)
         return f"{name}+{offset - start}" if offset > start else name
 
     def of(self, operands: Sequence[Operand]) -> set[str]:
