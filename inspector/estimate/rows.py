@@ -81,8 +81,7 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     call = choose_launch(reader, planned.kernel, variant, wish)
     launch = call.launch
     max_blocks = MAX_BLOCKS_OF_LOOPS if analysis.flow.loops else MAX_BLOCKS
-    block_count = min(LANES // launch.threads, max_blocks, launch.blocks)
-    block_count = max(1, block_count)
+    block_count = max(1, min(LANES // launch.threads, max_blocks, launch.blocks))
     chosen_blocks = choose_blocks(call.program, launch, call.make(), block_count)
     log = CopyLog(call.program, chosen_blocks.numbers[0])
     facts, traffic = _executed(call, chosen_blocks.numbers, log, unsized=bool(wish.unsized))
@@ -93,53 +92,62 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     executed = {row.n: row for row in facts.lines()}
     links = reader.stages.links(variant, Stage.SASS, Stage.PTX)
     warps = -(-launch.threads // 32)
-    ops: dict[int, Op] = {}
     spins = _spins(analysis.flow, lines)
-    for line in lines:
-        if line.n in spins:
-            continue
-        ptx = links.get(line.n, ())
-        op = decode(line, ptx, executed, traffic.lines, block_count * warps)
-        if op is not None:
-            ops[op.n] = op
+    decoded = (
+        decode(line, links.get(line.n, ()), executed, traffic.lines, block_count * warps)
+        for line in lines
+        if line.n not in spins
+    )
+    ops = {op.n: op for op in decoded if op is not None}
     if not any(op.ptx for op in ops.values()):
         raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
-    blocks_of_sm = _blocks_of_sm(reader, variant, launch)
     counts = {n: row.executed / (block_count * warps) for n, row in executed.items()}
-    roles = [Role(range(warps), Path(analysis.flow, ops, counts, warps).steps())]
-    if log.events and (groups := log.groups()):
-        # How many warps made a request is said by the roles themselves.
-        alone = {n: replace(op, requests=None) for n, op in ops.items()}
-        walks = [(warps, Walk(analysis.flow, alone, counts).steps()) for warps, counts in groups]
-        roles = [Role(warps, [(op, len(warps)) for op in steps]) for warps, steps in walks]
     return Work(
-        roles, busy_blocks, warps, blocks_of_sm, loaded, stored,
+        _roles(analysis.flow, ops, counts, warps, log), busy_blocks, warps,
+        _blocks_of_sm(reader, variant, launch), loaded, stored,
         executed_blocks=chosen_blocks.numbers, launched_blocks=launch.blocks, log=log,
     )  # fmt: skip
+
+
+def _roles(
+    flow: Flow, ops: Mapping[int, Op], counts: Mapping[int, float], warps: int, log: CopyLog
+) -> list[Role]:
+    """The warps of a block with the steps that they take; all alike where they have no roles."""
+    groups = log.groups()
+    if not groups:
+        return [Role(range(warps), Path(flow, ops, counts, warps).steps())]
+    # How many warps made a request is said by the roles themselves.
+    alone = {n: replace(op, requests=None) for n, op in ops.items()}
+    roles = []
+    for members, role_counts in groups:
+        steps = Walk(flow, alone, role_counts).steps()
+        roles.append(Role(members, [(op, len(members)) for op in steps]))
+    return roles
 
 
 def _spins(flow: Flow, lines: Sequence[Line]) -> set[int]:
     """The lines of blocks that only poll an mbarrier again, out of the way of the first poll."""
     by_number = {line.n: line for line in lines}
-    blocks = [
-        [by_number[n] for n in range(block.first, block.last + 1) if n in by_number]
-        for block in (flow.blocks[loop.blocks[0]] for loop in flow.loops if len(loop.blocks) == 1)
-    ]
-    spinning = [
-        block
-        for block in blocks
-        if {line.base for line in block} <= {"SYNCS", "BRA", "NOP", None}
-        and any("PHASECHK" in (line.opcode or "") for line in block)
-    ]
-    polled = Counter(line.text.partition("SYNCS")[2] for line in lines if line.base == "SYNCS")
-    return {
-        line.n
-        for block in spinning
-        for line in block
-        if any(
-            polled[line.text.partition("SYNCS")[2]] > 1 for line in block if line.base == "SYNCS"
-        )
-    }
+    polls = Counter(poll for line in lines if (poll := _poll(line)))
+    spinning: set[int] = set()
+    for loop in flow.loops:
+        if len(loop.blocks) > 1:
+            continue
+        block = flow.blocks[loop.blocks[0]]
+        body = [by_number[n] for n in range(block.first, block.last + 1) if n in by_number]
+        repeated = any(polls[_poll(line)] > 1 for line in body)
+        if repeated and all(_poll(line) or line.base in SPIN_BASES for line in body):
+            spinning.update(line.n for line in body)
+    return spinning
+
+
+SPIN_BASES = ("BRA", "NOP", None)
+
+
+def _poll(line: Line) -> str:
+    """The operands of an instruction that asks whether a phase is over; "" of another."""
+    is_poll = line.base == "SYNCS" and "PHASECHK" in (line.opcode or "")
+    return line.text.partition("SYNCS")[2] if is_poll else ""
 
 
 class ChosenBlocks(Struct, frozen=True):

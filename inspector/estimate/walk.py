@@ -12,6 +12,7 @@ import numpy as np
 
 from inspector.analysis.flow.graph import Flow, Loop
 from inspector.estimate.path import Op
+from inspector.execute.kinds import Array
 
 MAX_STEPS = 200_000
 """Instructions of a warp, beyond which a walk is given up."""
@@ -70,26 +71,35 @@ class Walk:
                 entering[successor, column] = 1
         begins = np.zeros(len(self.bodies))
         begins[self.flow.entries[0] if self.flow.entries else 0] = 1
-        observed = [
-            (block, max(known), ANCHORED if op.unit or op.barrier or op.products else 1.0)
-            for block, body in enumerate(self.bodies)
-            for op in body
-            if (known := [counts[p] for p in op.ptx if p in counts])
-        ]
-        blocks = np.array([block for block, _, _ in observed], int)
-        values = np.array([count for _, count, _ in observed])
-        trust = np.array([weight for _, _, weight in observed])
+        blocks, values, trust = self._observed(counts)
+        observed = leaving[blocks]
         conserved = CONSERVED * (leaving - entering)
         fixed = conserved.T @ conserved + TINY * np.eye(len(edges))
         target = conserved.T @ (CONSERVED * begins)
-        solved = np.zeros(len(edges))
+        solved: Array = np.zeros(len(edges))
         for _ in range(ROUNDS):
-            off = np.abs(leaving[blocks] @ solved - values)
-            weighted = leaving[blocks] * (trust / np.maximum(off, NEGLIGIBLE))[:, None]
+            off = np.abs(observed @ solved - values)
+            weighted = observed * (trust / np.maximum(off, NEGLIGIBLE))[:, None]
             negative = np.diag((solved < 0) * CONSERVED)
-            normal = fixed + weighted.T @ leaving[blocks] + negative
+            normal = fixed + weighted.T @ observed + negative
             solved = np.linalg.solve(normal, target + weighted.T @ values)
         return dict(zip(edges, np.maximum(np.round(solved), 0.0).tolist(), strict=True))
+
+    def _observed(self, counts: Mapping[int, float]) -> tuple[Array, Array, Array]:
+        """Of each instruction that is tied to lines: its block, how often the role came to the
+        line that it came to most often, and what that counts for."""
+        blocks: list[int] = []
+        values: list[float] = []
+        trust: list[float] = []
+        for block, body in enumerate(self.bodies):
+            for op in body:
+                line_counts = [counts[p] for p in op.ptx if p in counts]
+                if line_counts:
+                    blocks.append(block)
+                    values.append(max(line_counts))
+                    is_anchor = op.unit or op.barrier or op.products
+                    trust.append(ANCHORED if is_anchor else 1.0)
+        return np.array(blocks, int), np.array(values), np.array(trust)
 
     def _turns(self, loop: Loop) -> float:
         entries = sum(
@@ -143,15 +153,18 @@ class Walk:
     def _chosen(self, block: int, successors: Sequence[int]) -> int:
         """Where a warp goes from a block: round a loop until its turns are over, and of several
         such ways where it is to go most often yet."""
+        ways = [s for s in successors if self.edges[block, s] > NEGLIGIBLE] or successors
         around = [n for n, loop in enumerate(self.flow.loops) if block in loop.blocks]
-        open_ways = [s for s in successors if self.edges[block, s] > NEGLIGIBLE] or successors
-        if around and len(open_ways) > 1:
-            inner = max(around, key=lambda n: self.flow.loops[n].depth)
-            loop = self.flow.loops[inner]
-            is_last = self.turn[inner] >= self.turns[inner]
-            leaving = [s for s in open_ways if s not in loop.blocks]
-            within = [s for s in open_ways if s in loop.blocks and s != loop.header]
-            back = [s for s in open_ways if s == loop.header]
-            ways = [leaving, within, back] if is_last else [within, back, leaving]
-            open_ways = next(way for way in ways if way)
-        return max(open_ways, key=lambda s: self.edges[block, s])
+        if around and len(ways) > 1:
+            ways = self._ways(max(around, key=lambda n: self.flow.loops[n].depth), ways)
+        return max(ways, key=lambda s: self.edges[block, s])
+
+    def _ways(self, number: int, ways: Sequence[int]) -> list[int]:
+        """Of the ways on from a block in a loop those to prefer: out of it in its last turn."""
+        loop = self.flow.loops[number]
+        leaving = [s for s in ways if s not in loop.blocks]
+        within = [s for s in ways if s in loop.blocks and s != loop.header]
+        back = [s for s in ways if s == loop.header]
+        if self.turn[number] >= self.turns[number]:
+            return leaving or within or back
+        return within or back or leaving

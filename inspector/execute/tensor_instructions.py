@@ -106,21 +106,26 @@ def _commit(t: Translator, row: PtxInstruction) -> None:
     t.emit(f"m.tensor.commit({t.number}, {address}, {ranks}, {t.mask})")
 
 
+def _scale_count(row: PtxInstruction, kind: str) -> int:
+    """Scales of each row of A, 0 without any. Raises Untranslatable where a kind has none."""
+    is_scaled = "block_scale" in row.parts
+    if is_scaled != (kind in _SCALES_OF_KIND):
+        raise Untranslatable(f"products of .kind::{kind} have scales, and others have none")
+    named = [count for word, count in _SCALES.items() if word in row.parts]
+    return named[0] if named else _SCALES_OF_KIND.get(kind, 0)
+
+
 def _multiply(t: Translator, row: PtxInstruction) -> None:
     kind = next((part[6:] for part in row.parts if part.startswith("kind::")), "")
     if kind not in TYPES:
         raise Untranslatable("a product of this kind is not known here")
     stationary = "ws" in row.parts
     in_pair = "cta_group::2" in row.parts
-    is_scaled = "block_scale" in row.parts
-    named_scales = (count for word, count in _SCALES.items() if word in row.parts)
-    scale_count = next(named_scales, _SCALES_OF_KIND.get(kind, 0)) if is_scaled else 0
-    if is_scaled != (kind in _SCALES_OF_KIND):
-        raise Untranslatable(f"products of .kind::{kind} have scales, and others have none")
+    scale_count = _scale_count(row, kind)
     target, a, b, descriptor, *further = row.operands
     in_tensor_memory = isinstance(a, AddressOperand)
     a_matrix = _address(t, a) if in_tensor_memory else t.read(a, "u64")
-    scales = [_address(t, operand) for operand in (further.pop(0) for _ in "ab" if is_scaled)]
+    scales = [_address(t, further.pop(0)) for _ in "ab"] if scale_count else []
     disabled: list[str] = []
     if further and isinstance(further[0], VectorOperand):
         words = t.elements(further[0], 8 if in_pair else 4)
