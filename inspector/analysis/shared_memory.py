@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from inspector.base.model import Stage
+from inspector.base.names import static_name
 from inspector.base.units import plural
 from inspector.parsers import parse
 from inspector.parsers.line import Function, Line, Listing
@@ -286,21 +287,9 @@ def _shared_variable(line: Line) -> PtxVariable | None:
     return read_variable(declared, line.n)
 
 
-_LOCAL = re.compile(r"_ZZ\w{1,400}?E(?P<length>\d{1,3})(?P<name>[A-Za-z_]\w*)")
-"""``_ZZ7softmaxPfE4tile``: a variable of a C++ function, mangled."""
-
-
-def program_name(symbol: str) -> str:
-    """What the program calls a variable."""
-    for match in _LOCAL.finditer(symbol):
-        if match.end() == len(symbol) and int(match["length"]) == len(match["name"]):
-            return match["name"]
-    return symbol
-
-
 def _variable(variable: PtxVariable) -> Allocation:
     return Allocation(
-        name=program_name(variable.name),
+        name=static_name(variable.name),
         memory=SHARED,
         bytes=None if variable.extern and not variable.size else variable.size,
         columns=None,

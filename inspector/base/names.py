@@ -31,6 +31,18 @@ def at_commas(text: str, opening: str, closing: str) -> list[str]:
     return [text[start + 1 : end].strip() for start, end in pairwise(edges)]
 
 
+_STATIC = re.compile(r"_ZZ\w{1,400}?E(?P<length>\d{1,3})(?P<name>[A-Za-z_]\w*)")
+"""``_ZZ7softmaxPfE4tile``: a static variable of a C++ function, mangled."""
+
+
+def static_name(symbol: str) -> str:
+    """What the program calls a static variable of a function; other symbols stay as they are."""
+    for match in _STATIC.finditer(symbol):
+        if match.end() == len(symbol) and int(match["length"]) == len(match["name"]):
+            return match["name"]
+    return symbol
+
+
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """``Did you mean list?`` of a word that nobody knows; "" where no other is like it."""
     from difflib import get_close_matches  # most commands need it for nothing

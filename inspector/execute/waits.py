@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inspector.analysis.shared_memory import program_name
+from inspector.base.names import static_name
 from inspector.base.units import plural
 from inspector.execute.barriers import CLUSTER, FailedTest, OpenBarrier, Phases, PhaseState
 from inspector.execute.faults import ArrivalGroup, Fault, Place, Remedy, Wait, WarpGroup
@@ -145,7 +145,7 @@ class SharedVariables:
         if variable is None:
             return ""
         start = self.offsets[variable]
-        name = program_name(variable)
+        name = static_name(variable)
         return f"{name}+{offset - start}" if offset > start else name
 
     def of(self, operands: Sequence[Operand]) -> set[str]:

@@ -273,7 +273,7 @@ class _Recompiling:
         keep: Callable[[str, Product], None],
     ) -> None:
         """Have a child compile the jobs; ``keep`` gets each product while it compiles the next."""
-        with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+        with tempfile.TemporaryDirectory(prefix="ptxview-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             remaining = dict(enumerate(jobs))
             folders = {digest: folder / f"{number}" for number, digest in remaining.items()}
@@ -360,7 +360,7 @@ class _Recompiling:
             if event.get("event") == "device_code" and event.get("source_blob"):
                 events[_identity(event)] = event
         products = {}
-        with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+        with tempfile.TemporaryDirectory(prefix="ptxview-", ignore_cleanup_errors=True) as name:
             for n, (identity, event) in enumerate(events.items()):
                 content = self._recorded.blob(event.get("source_blob"))
                 if content is None:

@@ -8,6 +8,7 @@ import textwrap
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from math import prod
@@ -21,6 +22,7 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.widgets import Static
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Stage
 from inspector.base.units import kibibytes, plural
 from inspector.estimate.timeline import Timeline
@@ -225,8 +227,7 @@ class TimingState(Enum):
     ASKING = "y runs it, n does not."
     RUNNING = "◔"
     IDLE = (
-        "t takes the time, a by all stopwatches, c with another L2; e estimates it without a GPU, "
-        "l draws a block."
+        "t takes the time, a by all stopwatches, c with another L2; e estimates it without a GPU."
     )
 
 
@@ -357,47 +358,31 @@ class TimingScreen(WorkScreen):
             self.begin()
 
     def action_estimate(self) -> None:
-        """Simulate the most frequent launch and keep its time with what is derived of it."""
+        """Simulate the most frequent launch: its time, and what one of its blocks does over it."""
         if self.working:
             return
 
-        def estimate() -> Session:
+        def estimate() -> tuple[Session, tuple[Timeline, float] | None]:
             from inspector.estimate.launches import LaunchEstimates
+            from inspector.estimate.rows import block_timeline, constants, frequent
 
-            return LaunchEstimates(self.reads).session(self.kernel, self.variant)
+            session = LaunchEstimates(self.reads).session(self.kernel, self.variant)
+            with suppress(PtxviewError):  # the time is known where the timeline is not
+                launch = frequent(self.kernel, self.variant)
+                clocked = constants(self.reads, None)[1]
+                return session, block_timeline(self.reads, launch, clocked)
+            return session, None
 
-        def estimated(session: Session) -> None:
+        def estimated(simulated: tuple[Session, tuple[Timeline, float] | None]) -> None:
             self.working = False
             self.state = TimingState.IDLE
             self.notice = None
-            self.session = session
+            self.session, self.drawn = simulated
             self._tell()
 
         self.starts("simulating the launch")
         self.tick()
         in_thread(self, estimate, estimated, "timing", failed=self._failed)
-
-    def action_timeline(self) -> None:
-        """Simulate the most frequent launch, and draw what one of its blocks does over time."""
-        if self.working:
-            return
-
-        def simulate() -> tuple[Timeline, float]:
-            from inspector.estimate.rows import block_timeline, constants, frequent
-
-            launch = frequent(self.kernel, self.variant)
-            return block_timeline(self.reads, launch, constants(self.reads, None)[1])
-
-        def simulated(drawn: tuple[Timeline, float]) -> None:
-            self.working = False
-            self.state = TimingState.IDLE
-            self.notice = None
-            self.drawn = drawn
-            self._tell()
-
-        self.starts("simulating a block")
-        self.tick()
-        in_thread(self, simulate, simulated, "timing", failed=self._failed)
 
     def _timeline(self, width: int) -> Iterator[Part]:
         from inspector.estimate.rows import sass_place

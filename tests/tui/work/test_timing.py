@@ -279,7 +279,7 @@ async def test_without_a_gpu_the_time_is_estimated_and_kept(recording: Path) -> 
 
 async def test_a_simulated_block_is_drawn_over_time(recording: Path) -> None:
     async with timing(recording, size=(120, 40)) as (ui, screen):
-        await rest(ui, "l")
+        await rest(ui, "e")
         text = text_of(ui)
         assert "What holds a block up?" in text and "The path without slack: " in text
         assert re.search(r"warps? \d.* [ambPc·]{16}", text)
