@@ -227,7 +227,8 @@ ENDLESS = "import time\nprint('up', flush=True)\nwhile True:\n    time.sleep(0.1
 SCENES = {
     "it prints": (PRINTS + "raise SystemExit(7)", [
         "see line 5", "match running", "match No kernels here yet\\.", "touch go",
-        "see The program ended with status 7.", r"match  exit 7 after \d+(\.\d)? s *\n",
+        "see The program ended with status 7.", "see exit 7 after",
+        r"match  exit 7 after \d+(\.\d)? s *\n",
         "match (line 7.*){10}",  # its output fills the screen
         # And it is on the terminal afterwards.
         "type q", "see STATUS 7", "match line 79\n", "match made no kernels",
@@ -249,7 +250,7 @@ SCENES = {
     ]),
     "it is killed": (
         "import os, time\nprint('up', flush=True); time.sleep(1)\nos.kill(os.getpid(), 9)", [
-        "see The program was ended by SIGKILL",
+        "see The program was ended by SIGKILL", "see ended by SIGKILL after",
         r"match \A[^\n]*ended by SIGKILL after \d+(\.\d)? s *\n", "type q", "see STATUS 137",
     ]),
     "it is ended": (ENDLESS, [
