@@ -8,7 +8,6 @@ import textwrap
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from enum import Enum
 from functools import partial
 from math import prod
@@ -22,7 +21,6 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.widgets import Static
 
-from inspector.base.errors import PtxviewError
 from inspector.base.model import Stage
 from inspector.base.units import kibibytes, plural
 from inspector.estimate.timeline import Timeline
@@ -358,31 +356,42 @@ class TimingScreen(WorkScreen):
             self.begin()
 
     def action_estimate(self) -> None:
-        """Simulate the most frequent launch: its time, and what one of its blocks does over it."""
+        """Simulate the most frequent launch: its time, then what one of its blocks does over it."""
         if self.working:
             return
 
-        def estimate() -> tuple[Session, tuple[Timeline, float] | None]:
+        def estimate() -> Session:
             from inspector.estimate.launches import LaunchEstimates
-            from inspector.estimate.rows import block_timeline, constants, frequent
 
-            session = LaunchEstimates(self.reads).session(self.kernel, self.variant)
-            with suppress(PtxviewError):  # the time is known where the timeline is not
-                launch = frequent(self.kernel, self.variant)
-                clocked = constants(self.reads, None)[1]
-                return session, block_timeline(self.reads, launch, clocked)
-            return session, None
-
-        def estimated(simulated: tuple[Session, tuple[Timeline, float] | None]) -> None:
-            self.working = False
-            self.state = TimingState.IDLE
-            self.notice = None
-            self.session, self.drawn = simulated
-            self._tell()
+            return LaunchEstimates(self.reads).session(self.kernel, self.variant)
 
         self.starts("simulating the launch")
         self.tick()
-        in_thread(self, estimate, estimated, "timing", failed=self._failed)
+        in_thread(self, estimate, self._estimated, "timing", failed=self._failed)
+
+    def _estimated(self, session: Session) -> None:
+        stopped = self._stop.is_set()
+        self.notice = None
+        self.session = session
+        self._drawn(None)
+        if stopped or all(row.median_us is None for row in session.rows):
+            return
+
+        def simulate() -> tuple[Timeline, float]:
+            from inspector.estimate.rows import block_timeline, constants, frequent
+
+            launch = frequent(self.kernel, self.variant)
+            return block_timeline(self.reads, launch, constants(self.reads, None)[1])
+
+        self.starts("drawing a block of it")
+        self.tick()
+        in_thread(self, simulate, self._drawn, "timing", failed=lambda _: self._drawn(None))
+
+    def _drawn(self, drawn: tuple[Timeline, float] | None) -> None:
+        self.working = False
+        self.state = TimingState.IDLE
+        self.drawn = drawn
+        self._tell()
 
     def _timeline(self, width: int) -> Iterator[Part]:
         from inspector.estimate.rows import sass_place
