@@ -182,9 +182,8 @@ def _allocated(
     bits = _element_bits(kind["element"])
     size = columns = None
     is_plausible = prod(shape) <= MAX_ELEMENTS
-    if (
-        bits is not None and is_plausible and not has_cluster
-    ):  # a cluster's blocks share a tensor among them
+    # The blocks of a cluster share a tensor among them: each has a part of it.
+    if bits is not None and is_plausible and not has_cluster:
         if is_tensor:
             columns = _columns(shape, bits, encoding)
         else:

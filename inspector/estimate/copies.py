@@ -74,16 +74,14 @@ class CopyLog(OrderObserver):
                 waits[warp].update(event.barrier for event in events)
         if len({frozenset(barriers) for barriers in waits.values()}) < 2:
             return []
-        by_warp: list[dict[int, float]] = [{} for _ in range(self._warps)]
-        lines = {row.line for row in self.program.code.instructions}
-        for warp, counts in enumerate(by_warp):
-            counts.update({line: float(self._executed[warp, line]) for line in lines})
-        groups: dict[tuple[tuple[int, float], ...], list[int]] = {}
-        for warp, counts in enumerate(by_warp):
-            groups.setdefault(tuple(sorted(counts.items())), []).append(warp)
+        lines = sorted({row.line for row in self.program.code.instructions})
+        groups: dict[tuple[float, ...], list[int]] = {}
+        for warp in range(self._warps):
+            counts = tuple(float(self._executed[warp, line]) for line in lines)
+            groups.setdefault(counts, []).append(warp)
         if len(groups) > MAX_ROLES:
             return []
-        return [(warps, by_warp[warps[0]]) for warps in groups.values()]
+        return [(warps, dict(zip(lines, counts, strict=True))) for counts, warps in groups.items()]
 
     def mbarrier(
         self, lanes: Lanes, way: str, instruction: int, rows: Array, offsets: Array, threads: Array

@@ -59,6 +59,8 @@ IDLE_SHARE = 0.5
 UNSIZED = 1 << 30
 """Bytes behind a pointer of nvcc's kernels, of whose memory only the address is recorded."""
 UNMODELLED = words("UCGABAR_ARV UCGABAR_WAIT ACQBULK")
+SPIN_BASES = ("BRA", "NOP", None)
+"""What a loop that polls an mbarrier holds beside its polls."""
 
 
 def gather(reader: Reader, planned: PlannedLaunch) -> Work:
@@ -139,9 +141,6 @@ def _spins(flow: Flow, lines: Sequence[Line]) -> set[int]:
         if repeated and all(_poll(line) or line.base in SPIN_BASES for line in body):
             spinning.update(line.n for line in body)
     return spinning
-
-
-SPIN_BASES = ("BRA", "NOP", None)
 
 
 def _poll(line: Line) -> str:

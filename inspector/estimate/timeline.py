@@ -20,7 +20,8 @@ memory or for stores, for the other warps at a barrier, for an mbarrier."""
 
 
 class Span(Struct, frozen=True):
-    """A stretch of one kind; ``line`` is that of SASS that most of it is spent on."""
+    """A stretch of one kind; ``line`` is that of SASS with which it began, or that of a later part
+    which took longer than all before it."""
 
     kind: str
     begin: float
