@@ -5,18 +5,19 @@ they are encoded from is known: a call has the shape and the strides of the tens
 metadata the rest (``make_tensordesc_arg`` in triton/backends/nvidia/driver.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from inspector.base.model import Argument, Call, DescriptorLayout, Variant
 from inspector.base.units import plural
+from inspector.parsers.tensor_map import L2_PROMOTION, MAX_STRIDE_BYTES, SIZE
+from inspector.parsers.tensor_map import TensorMap as EncodedMap
 
 DESCRIPTOR = "tensordesc<"
 """What the types of such arguments begin with."""
-MAX_STRIDE_BYTES = 1 << 40
-"""What ``cuTensorMapEncodeTiled`` takes is below it."""
 
 
 class TensorMap(Struct, frozen=True):
@@ -61,6 +62,25 @@ def tensor_maps(variant: Variant, elements: Mapping[str, str]) -> tuple[TensorMa
         for name, layout in zip(names, layouts, strict=True)
         if not layout.is_im2col
     )
+
+
+ALIGNMENT = 64
+"""Of a tensor map in a structure (CUDA Driver API, ``CUtensorMap``)."""
+
+
+def encoded_maps(data: bytes) -> Iterator[tuple[int, EncodedMap]]:
+    """The tensor maps in the bytes of a structure that was passed by value, by their places.
+
+    Almost any bytes can be decoded: a map is what is encoded as it was.
+    """
+    promotion = L2_PROMOTION.encoded([3])
+    for place in range(0, len(data) - SIZE + 1, ALIGNMENT):
+        encoded = data[place : place + SIZE]
+        with suppress(ValueError):
+            found = EncodedMap.decode(encoded)
+            without_promotion = int.from_bytes(encoded, "little") & ~promotion
+            if found.encode() == without_promotion.to_bytes(SIZE, "little"):
+                yield place, found
 
 
 def _tensor_map(

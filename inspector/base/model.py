@@ -247,6 +247,8 @@ class Argument(Struct, frozen=True):
     is identified by name or text (``dtype``, ``JITFunction``, ``str``), None if not recorded.
     ``content`` names the tensor's elements before the call, in the order of their indices, where
     they were kept; of these a floating-point tensor has its range and its number of NaN, ``nans``.
+    ``data`` are the bytes, in hexadecimal, of a structure that was passed by value, such as a
+    tensor map.
     """
 
     name: str
@@ -262,6 +264,7 @@ class Argument(Struct, frozen=True):
     python_type: str | None = None
     nans: int | None = None
     content: str | None = None
+    data: str | None = None
 
 
 class Share(Struct, frozen=True, array_like=True):

@@ -2,12 +2,14 @@
 
 Control codes say when a warp may go on (stall counts, scoreboards); four schedulers issue one
 instruction a cycle each; pipes, L1, L2 and memory are queues that serve one request after another,
-the last two with this SM's share of the device's bandwidth. Times are cycles.
+the last two with this SM's share of the device's bandwidth. Of clusters as many SMs are simulated
+as a cluster has blocks, one for each; a block that is in no cluster is one of its own. Times are
+cycles.
 """
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 from msgspec import Struct
@@ -16,6 +18,7 @@ from inspector.base.errors import ToolMissing
 from inspector.base.names import words
 from inspector.estimate.copies import WAITS, BarrierEvent, CopyLog
 from inspector.estimate.path import LOADS, SHARED, STORES, Op, Step
+from inspector.execute.memory import RANK_SHIFT
 
 QUARTERS = 4
 MAX_EVENTS = 400_000
@@ -58,11 +61,20 @@ class Machine(Struct, frozen=True):
     copy_latency: float
     copy_bytes: float
     poll: float
+    remote_latency: float
+    remote_bytes: float
+    cluster_barrier: float
+    cluster_sms: Mapping[str, int] = {}
+    """SMs that clusters of so many blocks, one on each, reach at most; all SMs where not named."""
+
+    def clusters(self, size: int) -> int:
+        """Clusters of blocks, each on an SM of its own, that the device runs at once."""
+        return max(1, self.cluster_sms.get(str(size), self.sms) // size)
 
 
 class Role(Struct, frozen=True):
-    """Warps of a block, by number, that take the same steps; a step is that of the first so many of
-    them."""
+    """Warps of a cluster, by number, that take the same steps; a step is that of the first so many
+    of them."""
 
     warps: Sequence[int]
     steps: Sequence[Step]
@@ -71,7 +83,8 @@ class Role(Struct, frozen=True):
 class Work(Struct, frozen=True):
     """What is launched: ``resident`` blocks an SM holds at once, bytes of the whole launch.
 
-    ``blocks`` are as many as do the launch's work, each as much as those that were executed.
+    ``warps`` are those of a block, ``blocks`` as many as do the launch's work, each as much as
+    those that were executed.
     """
 
     roles: Sequence[Role]
@@ -88,25 +101,49 @@ class Work(Struct, frozen=True):
 Result = tuple[float, int]
 """When something is there, and the line of SASS that it comes from."""
 Phase = tuple[int, int, int]
-"""A phase of an mbarrier: the block, the mbarrier's offset in shared memory, the phase's number."""
+"""A phase of an mbarrier: the cluster, the mbarrier's address there, the phase's number."""
+CLUSTER = -1
+"""The cluster's own barrier among the mbarriers."""
+CLUSTER_UNITS = {"cluster arrive": -1, "cluster wait": -2}
+"""What is done at the cluster's barrier, by its place among the lines that a warp has done."""
+WAITING = ("wait", "cluster wait")
 Spent = dict[int, float]
 """Cycles of warps by the line of SASS that they are spent on: what is waited for, not who waits."""
+
+
+class Sm:
+    """An SM's queues, by the cycle until which each is taken, and what it has fetched."""
+
+    __slots__ = (
+        "copying", "fetched", "fetching", "issue", "l1", "l2", "memory", "pipes", "starting",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.l1 = self.l2 = self.memory = self.copying = self.fetching = self.starting = 0.0
+        self.issue = [0.0] * QUARTERS
+        self.pipes: list[dict[str, float]] = [{} for _ in range(QUARTERS)]
+        self.fetched: set[int] = set()
 
 
 class Warp:
     """A warp under way: results awaited by scoreboard, groups of products, and copies."""
 
     __slots__ = (
-        "block", "boards", "copies", "done", "groups", "lane", "number", "place", "products",
-        "steps",
+        "block", "boards", "cluster", "copies", "done", "groups", "lane", "number", "place",
+        "products", "sm", "steps",
     )  # fmt: skip
 
     def __init__(
-        self, block: int, lane: int, number: int, place: int, steps: Sequence[Step]
-    ) -> None:
-        self.block = block
+        self, cluster: int, lane: int, warps: int, sms: Sequence[Sm], place: int,
+        steps: Sequence[Step],
+    ) -> None:  # fmt: skip
+        rank = lane // warps
+        self.cluster = cluster
         self.lane = lane
-        self.number = number
+        """Among the warps of its cluster."""
+        self.block = cluster * len(sms) + rank
+        self.number = self.block * warps + lane % warps
+        self.sm = sms[rank]
         self.place = place
         """Among the warps of its role."""
         self.steps = steps
@@ -132,50 +169,61 @@ class Recorder:
 
 
 class Simulation:
-    """One SM, until its blocks are done. ``spent`` fills while it runs."""
+    """The SMs of one cluster after the other, until they are done. ``spent`` fills meanwhile."""
 
     def __init__(self, work: Work, machine: Machine, recorder: Recorder | None = None) -> None:
         self.work = work
         self.machine = machine
         self.recorder = recorder
-        self.mine = ceil(work.blocks / machine.sms)
-        block_steps = max(1, sum(len(role.steps) * len(role.warps) for role in work.roles))
-        waves = max(1, min(3, MAX_EVENTS // (block_steps * work.resident)))
+        size = work.log.size
+        self.sms = [Sm() for _ in range(size)]
+        clusters = work.blocks / size
+        self.mine = ceil(clusters / machine.clusters(size))
+        cluster_steps = max(1, sum(len(role.steps) * len(role.warps) for role in work.roles))
+        waves = max(1, min(3, MAX_EVENTS // (cluster_steps * work.resident)))
         self.count = min(self.mine, work.resident * waves)
+        """Clusters that are simulated, of those that are ``mine``."""
         cycle_share = 1 / min(machine.sms, work.blocks) / machine.clock_hz
         self.l2_rate = min(machine.port_bytes, machine.l2_bytes_per_s * cycle_share)
         self.memory_rate = min(machine.port_bytes, machine.memory_bytes_per_s * cycle_share)
         self.writes = max(0.0, 1 - machine.l2_write_bytes / work.stored) if work.stored else 0.0
         self.latencies = {base: getattr(machine, name) for base, name in LATENCIES.items()}
-        self.l1 = self.l2 = self.memory = self.last_store = self.fetching = self.starting = 0.0
-        self.issue = [0.0] * QUARTERS
-        self.pipes: list[dict[str, float]] = [{} for _ in range(QUARTERS)]
+        self.last_store = 0.0
         self.heap: list[tuple[float, int, int, Warp]] = []
         self.left: list[int] = []
+        """Warps of each block that have not ended, of each cluster the blocks that have not."""
+        self.unfinished: list[int] = []
         self.waiting: list[dict[int, list[tuple[float, int, Warp]]]] = []
         """Warps at each barrier of a block by its number: since when, and the step after it."""
         self.ends: list[float] = []
-        self.fetched: set[int] = set()
-        self.copying = 0.0
         self.arrived: dict[Phase, list[Result]] = defaultdict(list)
+        self.needed = Counter(work.log.needed)
+        for role in work.roles:
+            meetings = sum(op.unit == "cluster arrive" for op, _ in role.steps)
+            for phase in range(meetings):
+                self.needed[CLUSTER, phase] += len(role.warps)
         self.over: dict[Phase, Result] = {}
         self.parked: dict[Phase, list[tuple[float, int, Warp]]] = defaultdict(list)
         """Warps that wait for a phase: since when, and at which step."""
         self.spent: Spent = defaultdict(float)
 
     def start(self, cycle: float) -> None:
-        """Start the next block, when the one before has been started."""
-        block = len(self.left)
+        """Start the next cluster, when the one before has been started."""
+        cluster = len(self.unfinished)
         warps = self.work.warps
-        cycle = max(cycle, self.starting)
-        self.starting = cycle + max(self.machine.block_start, warps * self.machine.warp_start)
-        self.left.append(warps)
-        self.waiting.append({})
+        begins = []
+        for sm in self.sms:
+            begin = max(cycle, sm.starting)
+            sm.starting = begin + max(self.machine.block_start, warps * self.machine.warp_start)
+            begins.append(begin)
+            self.left.append(warps)
+            self.waiting.append({})
+        self.unfinished.append(len(self.sms))
         for role in self.work.roles:
             for place, lane in enumerate(role.warps):
-                begins = cycle + lane * self.machine.warp_start
-                warp = Warp(block, lane, block * warps + lane, place, role.steps)
-                heapq.heappush(self.heap, (begins, warp.number, 0, warp))
+                warp = Warp(cluster, lane, warps, self.sms, place, role.steps)
+                begin = begins[lane // warps] + lane % warps * self.machine.warp_start
+                heapq.heappush(self.heap, (begin, warp.number, 0, warp))
 
     def run(self) -> float:
         """Simulate; returns the cycles until the busiest SM is done."""
@@ -192,8 +240,9 @@ class Simulation:
                 self._end(warp, cycle)
                 continue
             op = steps[pc][0]
+            sm = warp.sm
             quarter = number % QUARTERS
-            if op.unit == "wait" and (phase := self._awaited(op, warp)) is not None:
+            if op.unit in WAITING and (phase := self._awaited(op, warp)) is not None:
                 if phase not in self.over:
                     self.parked[phase].append((cycle, pc, warp))
                     continue
@@ -207,9 +256,9 @@ class Simulation:
                 self._spend(warp, cycle, ready, line)
                 heapq.heappush(heap, (ready, number, pc, warp))
                 continue
-            self.issue[quarter] = cycle + 1
+            sm.issue[quarter] = cycle + 1
             if op.pipe is not None:
-                self.pipes[quarter][op.pipe[0]] = cycle + op.pipe[1]
+                sm.pipes[quarter][op.pipe[0]] = cycle + op.pipe[1]
             next_cycle = self._run(op, warp, cycle, quarter)
             self._spend(warp, cycle, next_cycle, op.n, waits=False)
             if op.barrier is not None and work.warps > 1:
@@ -241,42 +290,44 @@ class Simulation:
             if len(pending) > allowed:
                 ready = max(ready, max(pending[: len(pending) - allowed]))
                 del pending[: len(pending) - allowed]
-        if (place := op.n >> 3) not in self.fetched:
-            self.fetched.add(place)
-            self.fetching = max(ready[0], self.fetching) + self.machine.fetch
-            ready = self.fetching, op.n
-        free = self.issue[quarter]
+        sm = warp.sm
+        if (place := op.n >> 3) not in sm.fetched:
+            sm.fetched.add(place)
+            sm.fetching = max(ready[0], sm.fetching) + self.machine.fetch
+            ready = sm.fetching, op.n
+        free = sm.issue[quarter]
         if op.pipe is not None:
-            free = max(free, self.pipes[quarter].get(op.pipe[0], 0.0))
+            free = max(free, sm.pipes[quarter].get(op.pipe[0], 0.0))
         return ready if ready[0] >= free else (free, op.n)
 
     def _run(self, op: Op, warp: Warp, cycle: float, quarter: int) -> float:
         """Issue an instruction; returns when the warp may go on."""
         machine = self.machine
+        sm = warp.sm
         base = op.base
         complete = cycle + 4
         read = cycle + 10
         next_cycle = cycle + op.stall
         if op.unit:
             read = self._asynchronous(op, warp, cycle)
-            if op.unit == "wait":
+            if op.unit in WAITING:
                 next_cycle = max(next_cycle, cycle + machine.poll)
         elif base in LOADS:
             complete, read = self._load(op, warp, cycle)
             if base == "LDGSTS":
                 warp.copies = max(warp.copies, (complete, op.n))
         elif base in STORES:
-            read = self._store(op, cycle) + 12
+            read = self._store(op, sm, cycle) + 12
             complete = read + machine.l2_latency * 1.5
         elif base in SHARED:
-            self.l1 = max(cycle, self.l1) + op.waves
-            complete = self.l1 + machine.shared_latency
-            read = self.l1 + 8
+            sm.l1 = max(cycle, sm.l1) + op.waves
+            complete = sm.l1 + machine.shared_latency
+            read = sm.l1 + 8
         elif base in self.latencies:
             complete = cycle + self.latencies[base]
         elif op.products:
-            begun = max(cycle, self.pipes[quarter].get("tensor", 0.0))
-            busy = self.pipes[quarter]["tensor"] = begun + op.products / machine.tensor_products
+            begun = max(cycle, sm.pipes[quarter].get("tensor", 0.0))
+            busy = sm.pipes[quarter]["tensor"] = begun + op.products / machine.tensor_products
             if self.recorder is not None:
                 self.recorder.busy("tensor", warp, begun, busy, op.n)
             complete = busy + machine.tensor_latency
@@ -293,8 +344,14 @@ class Simulation:
             warp.boards[op.read].append((read, op.n))
         return next_cycle
 
-    def _event(self, op: Op, warp: Warp) -> tuple[int, BarrierEvent] | None:
-        """The line of PTX of a warp's next copy, arrival or wait at an instruction, and which."""
+    def _events(self, op: Op, warp: Warp) -> tuple[int, Sequence[BarrierEvent]] | None:
+        """The line of PTX of a warp's next copies, arrivals or wait at an instruction, and which.
+
+        At the cluster's barrier a warp comes to one phase after the other.
+        """
+        if op.unit in CLUSTER_UNITS:
+            line = CLUSTER_UNITS[op.unit]
+            return line, (BarrierEvent(CLUSTER, warp.done[line]),)
         for line in (WAITS,) if op.unit == "wait" else op.ptx:
             events = self.work.log.events.get((warp.lane, line), ())
             if warp.done[line] < len(events):
@@ -303,50 +360,70 @@ class Simulation:
 
     def _awaited(self, op: Op, warp: Warp) -> Phase | None:
         """The phase that a warp waits for; None where that was over before the block began."""
-        if (event := self._event(op, warp)) is None or event[1].phase < 0:
+        if (found := self._events(op, warp)) is None or found[1][0].phase < 0:
             return None
-        return warp.block, event[1].barrier, event[1].phase
+        return warp.cluster, found[1][0].barrier, found[1][0].phase
 
     def _asynchronous(self, op: Op, warp: Warp, cycle: float) -> float:
         """A copy by TMA, an arrival or a wait that is over; returns when its operands are read."""
         if op.unit == "send":
             return self._send(op, warp, cycle)
-        if (found := self._event(op, warp)) is None:
+        if (found := self._events(op, warp)) is None:
             return cycle + 10
-        line, event = found
+        line, events = found
         warp.done[line] += 1
-        if op.unit == "wait":
+        if op.unit in WAITING:
             return cycle + 10
-        complete = cycle + 10
-        if op.unit == "copy":
-            complete = self._copied(op, warp, event.nbytes, cycle)
-        phase = warp.block, event.barrier, event.phase
-        arrived = self.arrived[phase]
-        arrived.append((complete, op.n))
-        if len(arrived) == self.work.log.needed[event.barrier, event.phase]:
-            self.over[phase] = over = max(arrived)
-            if self.recorder is not None:
-                self.recorder.over(phase, *over)
-            for since, pc, waiting in self.parked.pop(phase, ()):
-                ready = max(over[0], since)
-                self._spend(waiting, since, ready, over[1])
-                heapq.heappush(self.heap, (ready, waiting.number, pc, waiting))
+        copied = self._copied(op, warp, events, cycle) if op.unit == "copy" else {}
+        for event in events:
+            rank = event.barrier >> RANK_SHIFT
+            complete = copied.get(rank, cycle + 10)
+            if event.barrier == CLUSTER:
+                complete = cycle + self.machine.cluster_barrier
+            elif not copied and rank != warp.lane // self.work.warps:
+                complete = cycle + self.machine.remote_latency
+            self._arrive(op, (warp.cluster, event.barrier, event.phase), complete)
         return cycle + 10
 
-    def _copied(self, op: Op, warp: Warp, nbytes: int, cycle: float) -> float:
-        """When a copy by TMA into shared memory is complete."""
-        machine = self.machine
-        begun = max(cycle, self.copying)
-        self.copying = begun + nbytes / machine.copy_bytes
-        moved = self.l2 = max(begun, self.l2) + nbytes / self.l2_rate
-        if op.memory:
-            self.memory = max(begun, self.memory) + nbytes * op.memory / self.memory_rate
-            moved = max(moved, self.memory)
-        first = warp.block < self.work.resident or op.memory > 0.5
-        latency = machine.memory_latency if first else machine.l2_latency
-        complete = max(moved, self.copying) + latency + machine.copy_latency
+    def _arrive(self, op: Op, phase: Phase, complete: float) -> None:
+        """Count an arrival; when it is the last, the warps that wait for it go on."""
+        arrived = self.arrived[phase]
+        arrived.append((complete, op.n))
+        if len(arrived) != self.needed[phase[1:]]:
+            return
+        self.over[phase] = over = max(arrived)
         if self.recorder is not None:
-            self.recorder.busy("copy", warp, begun, complete, op.n)
+            self.recorder.over(phase, *over)
+        for since, pc, waiting in self.parked.pop(phase, ()):
+            ready = max(over[0], since)
+            self._spend(waiting, since, ready, over[1])
+            heapq.heappush(self.heap, (ready, waiting.number, pc, waiting))
+
+    def _copied(
+        self, op: Op, warp: Warp, events: Sequence[BarrierEvent], cycle: float
+    ) -> dict[int, float]:
+        """When a copy by TMA into shared memory is complete, by the ranks of the blocks that it
+        goes to: it is read once, by the SM that issues it, and every SM takes all of it."""
+        machine = self.machine
+        sm = warp.sm
+        nbytes = max(event.nbytes for event in events)
+        begun = max(cycle, sm.copying)
+        moved = sm.l2 = max(begun, sm.l2) + nbytes / self.l2_rate
+        if op.memory:
+            sm.memory = max(begun, sm.memory) + nbytes * op.memory / self.memory_rate
+            moved = max(moved, sm.memory)
+        first = warp.cluster < self.work.resident or op.memory > 0.5
+        latency = machine.memory_latency if first else machine.l2_latency
+        complete = {}
+        for rank in {event.barrier >> RANK_SHIFT for event in events}:
+            taker = self.sms[rank]
+            taker.copying = max(cycle, taker.copying) + nbytes / machine.copy_bytes
+            if taker is not sm:
+                taker.l2 = max(cycle, taker.l2) + nbytes / machine.port_bytes
+            landed = max(moved, taker.copying, taker.l2)
+            complete[rank] = landed + latency + machine.copy_latency
+        if self.recorder is not None:
+            self.recorder.busy("copy", warp, begun, max(complete.values()), op.n)
         return complete
 
     def _send(self, op: Op, warp: Warp, cycle: float) -> float:
@@ -359,40 +436,48 @@ class Simulation:
                 break
         else:
             return cycle + 10
-        begun = max(cycle, self.copying)
-        self.copying = begun + nbytes / self.machine.copy_bytes
-        self.l2 = max(begun, self.l2) + nbytes / self.l2_rate
+        sm = warp.sm
+        begun = max(cycle, sm.copying)
+        sm.copying = begun + nbytes / self.machine.copy_bytes
+        sm.l2 = max(begun, sm.l2) + nbytes / self.l2_rate
         if self.writes:
-            self.memory = max(begun, self.memory) + nbytes * self.writes / self.memory_rate
-        self.last_store = max(self.last_store, self.l2, self.memory if self.writes else 0.0)
-        warp.boards[0].append((max(self.copying, self.l2) + self.machine.copy_latency, op.n))
+            sm.memory = max(begun, sm.memory) + nbytes * self.writes / self.memory_rate
+        self.last_store = max(self.last_store, sm.l2, sm.memory if self.writes else 0.0)
+        warp.boards[0].append((max(sm.copying, sm.l2) + self.machine.copy_latency, op.n))
         return cycle + 10
 
     def _load(self, op: Op, warp: Warp, cycle: float) -> tuple[float, float]:
         """When a load has its data, and when its registers are read."""
         machine = self.machine
+        sm = warp.sm
         sectors = op.sectors
-        begun = max(cycle, self.l1)
+        begun = max(cycle, sm.l1)
         tags = max(op.tags, sectors / 4) if sectors else 0
-        self.l1 = begun + tags + (op.waves if op.base == "LDGSTS" else 0)
+        if op.remote:
+            sm.l1 = begun + op.remote / machine.remote_bytes
+            return sm.l1 + machine.remote_latency, begun + 12
+        sm.l1 = begun + tags + (op.waves if op.base == "LDGSTS" else 0)
         if not (fresh := sectors * op.fresh * 32):
             return begun + machine.l1_latency, begun + 12
-        moved = self.l2 = max(begun, self.l2) + fresh / self.l2_rate
+        moved = sm.l2 = max(begun, sm.l2) + fresh / self.l2_rate
         if op.memory:
-            self.memory = max(begun, self.memory) + fresh * op.memory / self.memory_rate
-            moved = max(moved, self.memory)
-        first = warp.block < self.work.resident or op.memory > 0.5
+            sm.memory = max(begun, sm.memory) + fresh * op.memory / self.memory_rate
+            moved = max(moved, sm.memory)
+        first = warp.cluster < self.work.resident or op.memory > 0.5
         return moved + (machine.memory_latency if first else machine.l2_latency), begun + 12
 
-    def _store(self, op: Op, cycle: float) -> float:
+    def _store(self, op: Op, sm: Sm, cycle: float) -> float:
         """Send a store on its way; returns when L1 takes it."""
-        begun = max(cycle, self.l1)
-        self.l1 = begun + max(op.tags, op.sectors / 4)
+        begun = max(cycle, sm.l1)
+        if op.remote:
+            sm.l1 = begun + op.remote / self.machine.remote_bytes
+            return begun
+        sm.l1 = begun + max(op.tags, op.sectors / 4)
         moved = op.sectors * 32 * (1 + self.machine.partial_store * op.partial)
-        self.l2 = max(begun, self.l2) + moved / self.l2_rate
+        sm.l2 = max(begun, sm.l2) + moved / self.l2_rate
         if self.writes:
-            self.memory = max(begun, self.memory) + moved * self.writes / self.memory_rate
-        self.last_store = max(self.last_store, self.l2, self.memory if self.writes else 0.0)
+            sm.memory = max(begun, sm.memory) + moved * self.writes / self.memory_rate
+        self.last_store = max(self.last_store, sm.l2, sm.memory if self.writes else 0.0)
         return begun
 
     def _meet(
@@ -413,8 +498,11 @@ class Simulation:
             for waiting in self.waiting[warp.block].values():
                 self._meet(warp.block, waiting, 0)
             return
+        self.unfinished[warp.cluster] -= 1
+        if self.unfinished[warp.cluster]:
+            return
         self.ends.append(cycle)
-        if len(self.left) < self.count:
+        if len(self.unfinished) < self.count:
             self.start(cycle + self.machine.block_start)
 
     def _total(self) -> float:

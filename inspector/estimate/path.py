@@ -19,7 +19,7 @@ from inspector.execute import ExecutedLine, Memory, Observer, Program
 from inspector.execute.facts import GLOBAL, kind_of
 from inspector.execute.kinds import Array, u64
 from inspector.execute.lanes import Lanes
-from inspector.execute.memory import Access
+from inspector.execute.memory import DISTRIBUTED, Access
 from inspector.parsers.line import Line
 from inspector.parsers.sass_operands import access_bytes
 
@@ -129,8 +129,12 @@ class Traffic(Observer):
 UNITS = {
     **dict.fromkeys(("UTMALDG", "UBLKCP"), "copy"),
     **dict.fromkeys(("UTMASTG", "UTMAREDG", "UBLKRED"), "send"),
+    **dict.fromkeys(("STAS", "REDAS"), "arrive"),
+    "UCGABAR_ARV": "cluster arrive",
+    "UCGABAR_WAIT": "cluster wait",
 }
-"""Bulk copies into shared memory and out of it."""
+"""Bulk copies into shared memory and out of it, stores that arrive at an mbarrier, the cluster's
+barrier."""
 BARRIER_UNITS = (("PHASECHK", "wait"), ("ARRIVE", "arrive"))
 LOADS = frozenset(words("LDG LD LDGSTS"))
 STORES = frozenset(words("STG ST REDG RED ATOMG ATOM"))
@@ -178,8 +182,10 @@ class Op(Struct):
     is not in L1, ``memory`` the share of these that is not in L2, ``partial`` the share of their
     bytes that is not wanted, ``requests`` those of a warp; ``waves`` are a request's wavefronts of
     shared memory; ``products`` multiplications of a tensor instruction for one of the SM's four
-    parts. ``barrier`` is the number of the block's barrier that it waits at, and of how many warps,
-    0 for all. ``unit``: ``copy`` or ``send`` of a bulk copy, ``wait`` or ``arrive`` at an mbarrier.
+    parts; ``remote`` the bytes that a request has of other blocks' shared memory.
+    ``barrier`` is the number of the block's barrier that it waits at, and of how many warps,
+    0 for all. ``unit``: ``copy`` or ``send`` of a bulk copy, ``wait`` or ``arrive`` at an mbarrier,
+    ``cluster wait`` or ``cluster arrive`` at the cluster's barrier.
     """
 
     n: int
@@ -198,6 +204,7 @@ class Op(Struct):
     memory: float = 1.0
     waves: float = 1.0
     products: float = 0.0
+    remote: float = 0.0
     unit: str = ""
     depends: tuple[str, int] | None = None
     group: bool = False
@@ -231,7 +238,7 @@ def decode(
     if base in LOADS or base in STORES:
         op.sectors = access_bytes(opcode)
         op.tags = access_bytes(opcode) / 4
-        _access(op, executed, traffic, warps_run)
+        _access(op, opcode, executed, traffic, warps_run)
         if "BYPASS" in opcode:
             op.fresh = 1.0
     elif base in SHARED:
@@ -298,6 +305,7 @@ def _dependence(line: Line) -> tuple[str, int] | None:
 
 def _access(
     op: Op,
+    opcode: str,
     executed: Mapping[int, ExecutedLine],
     traffic: Mapping[int, LineTraffic],
     warps_run: int,
@@ -313,6 +321,8 @@ def _access(
         op.partial = 1 - min(1.0, use.bytes_wanted / (32 * use.sectors))
     elif rows:
         op.sectors = 0.0
+    if any(access.space == DISTRIBUTED for row in rows for access in row.accesses):
+        op.remote = 32.0 * access_bytes(opcode)
     load = next((traffic[p] for p in op.ptx if p in traffic), None)
     if load is not None and op.base in LOADS and load.loaded:
         op.fresh = round(load.new / load.loaded, 1)

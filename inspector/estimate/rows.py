@@ -4,9 +4,11 @@
 """
 
 import datetime
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import prod
 from pathlib import PurePath
 
 from msgspec import Struct, convert
@@ -16,7 +18,6 @@ from inspector.analysis.flow.graph import Flow
 from inspector.analysis.occupancy import occupancy
 from inspector.base.errors import PtxviewError, ToolMissing, UsageError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.names import words
 from inspector.base.units import some
 from inspector.estimate.copies import CopyLog
 from inspector.estimate.model import Machine, Role, Simulation, Spent, Work
@@ -29,6 +30,7 @@ from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.calls.tracing import SECONDS, TraceLaunch
 from inspector.execute.kinds import Mask
 from inspector.execute.lanes import Lanes
+from inspector.execute.launch import cluster_of
 from inspector.measure.recorded_launch import (
     ChosenLaunch,
     LaunchOverrides,
@@ -58,9 +60,6 @@ IDLE_SHARE = 0.5
 """Work of a block below which it does not stand for those that have most."""
 UNSIZED = 1 << 30
 """Bytes behind a pointer of nvcc's kernels, of whose memory only the address is recorded."""
-UNMODELLED = words("UCGABAR_ARV UCGABAR_WAIT ACQBULK")
-SPIN_BASES = ("BRA", "NOP", None)
-"""What a loop that polls an mbarrier holds beside its polls."""
 
 
 def gather(reader: Reader, planned: PlannedLaunch) -> Work:
@@ -74,17 +73,18 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
         raise ToolMissing("its machine code is not known")
     listing = reader.stages.listing(variant, Stage.SASS)
     lines = listing.between(analysis.function.first, analysis.function.last)
-    clusters = variant.config.get("num_ctas") not in (None, 1)
-    if clusters or any(line.base in UNMODELLED for line in lines):
-        raise ToolMissing("clusters are not modelled")
     wish = LaunchOverrides(
         call=planned.number, unsized=UNSIZED if planned.call.kind == "cuda" else 0
     )
     call = choose_launch(reader, planned.kernel, variant, wish)
     launch = call.launch
     max_blocks = MAX_BLOCKS_OF_LOOPS if analysis.flow.loops else MAX_BLOCKS
-    block_count = max(1, min(LANES // launch.threads, max_blocks, launch.blocks))
-    chosen_blocks = choose_blocks(call.program, launch, call.make(), block_count)
+    cluster = prod(cluster_of(call.program, launch.grid, launch.cluster))
+    neighbours = max(1, min(LANES // launch.threads, max_blocks, launch.blocks))
+    if cluster > 1:
+        neighbours = 1
+    block_count = neighbours * cluster  # of a block all that are in its cluster are executed
+    chosen_blocks = choose_blocks(call.program, launch, call.make(), neighbours)
     log = CopyLog(call.program, chosen_blocks.numbers[0])
     facts, traffic = _executed(call, chosen_blocks.numbers, log, unsized=bool(wish.unsized))
     if traffic.contended:
@@ -105,19 +105,21 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
         raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
     counts = {n: row.executed / (block_count * warps) for n, row in executed.items()}
     return Work(
-        _roles(analysis.flow, ops, counts, warps, log), busy_blocks, warps,
+        _roles(analysis.flow, ops, counts, log), busy_blocks, warps,
         _blocks_of_sm(reader, variant, launch), loaded, stored,
         executed_blocks=chosen_blocks.numbers, launched_blocks=launch.blocks, log=log,
     )  # fmt: skip
 
 
 def _roles(
-    flow: Flow, ops: Mapping[int, Op], counts: Mapping[int, float], warps: int, log: CopyLog
+    flow: Flow, ops: Mapping[int, Op], counts: Mapping[int, float], log: CopyLog
 ) -> list[Role]:
-    """The warps of a block with the steps that they take; all alike where they have no roles."""
+    """The warps of a cluster with the steps that they take; all alike where they have no roles."""
     groups = log.groups()
     if not groups:
-        return [Role(range(warps), Path(flow, ops, counts, warps).steps())]
+        steps = Path(flow, ops, counts, log.warps).steps()
+        firsts = range(0, log.size * log.warps, log.warps)
+        return [Role(range(first, first + log.warps), steps) for first in firsts]
     # How many warps made a request is said by the roles themselves.
     alone = {n: replace(op, requests=None) for n, op in ops.items()}
     roles = []
@@ -128,25 +130,45 @@ def _roles(
 
 
 def _spins(flow: Flow, lines: Sequence[Line]) -> set[int]:
-    """The lines of blocks that only poll an mbarrier again, out of the way of the first poll."""
+    """The lines that a warp only comes to when the phase that it asked for is not over: those that
+    ask again. The simulation has it wait at the first question."""
     by_number = {line.n: line for line in lines}
-    polls = Counter(poll for line in lines if (poll := _poll(line)))
+    bodies = [
+        [by_number[n] for n in range(block.first, block.last + 1) if n in by_number]
+        for block in flow.blocks
+    ]
+    failing = {block: _when_not_over(flow, block, body) for block, body in enumerate(bodies)}
     spinning: set[int] = set()
-    for loop in flow.loops:
-        if len(loop.blocks) > 1:
-            continue
-        block = flow.blocks[loop.blocks[0]]
-        body = [by_number[n] for n in range(block.first, block.last + 1) if n in by_number]
-        repeated = any(polls[_poll(line)] > 1 for line in body)
-        if repeated and all(_poll(line) or line.base in SPIN_BASES for line in body):
-            spinning.update(line.n for line in body)
-    return spinning
+    for target in {block for block in failing.values() if block is not None}:
+        entries = [p for p in flow.blocks[target].predecessors if p != target]
+        if entries and all(failing[entry] == target for entry in entries):
+            spinning.update(line.n for line in bodies[target])
+    again = {line.n for body in bodies for line in body if _asks_again(line)}
+    return spinning | again
 
 
-def _poll(line: Line) -> str:
-    """The operands of an instruction that asks whether a phase is over; "" of another."""
-    is_poll = line.base == "SYNCS" and "PHASECHK" in (line.opcode or "")
-    return line.text.partition("SYNCS")[2] if is_poll else ""
+_POLL = re.compile(r"SYNCS\.PHASECHK\S*+ (U?P\d)")
+_GUARD = re.compile(r"@(!?)(U?P\d) ++(\S++)")
+
+
+def _when_not_over(flow: Flow, block: int, body: Sequence[Line]) -> int | None:
+    """The block that a warp goes on with when the phase that it asked for in a block is not over;
+    None where it asks for none, or goes on alike."""
+    polls = [match[1] for line in body if (match := _POLL.search(line.text))]
+    branch = _GUARD.search(body[-1].text) if body else None
+    if not polls or branch is None or branch[2] != polls[-1] or branch[3] != "BRA":
+        return None
+    following = block + 1
+    if not branch[1]:
+        return following
+    return next((s for s in flow.blocks[block].successors if s != following), None)
+
+
+def _asks_again(line: Line) -> bool:
+    """Whether an instruction asks for a phase if an instruction before it found it not over."""
+    poll = _POLL.search(line.text)
+    guard = _GUARD.search(line.text)
+    return poll is not None and guard is not None and guard[1] == "!" and guard[2] == poll[1]
 
 
 class ChosenBlocks(Struct, frozen=True):
@@ -160,15 +182,16 @@ class ChosenBlocks(Struct, frozen=True):
 
 
 class BlockWork(Observer):
-    """An observer of how many instructions the warps of each block run."""
+    """An observer of how many instructions the warps of each block's cluster run."""
 
     def __init__(self) -> None:
         self.instructions: Counter[int] = Counter()
         self._warps: list[tuple[int, int]] = []
 
     def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
-        warps = lanes.mask_warps(mask).any(2).sum(1).tolist()
-        self._warps = list(zip(lanes.numbers.tolist(), warps, strict=True))
+        warps = lanes.mask_warps(mask).any(2).sum(1)
+        of_clusters = warps.reshape(-1, lanes.cluster_size).sum(1).repeat(lanes.cluster_size)
+        self._warps = list(zip(lanes.numbers.tolist(), of_clusters.tolist(), strict=True))
 
     def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
         for number, warps in self._warps:
@@ -187,7 +210,8 @@ def choose_blocks(
     try:
         execute(
             program, launch.grid, launch.block, inputs.arguments, memory=inputs.memory,
-            shared=launch.shared, budget=SAMPLE_BUDGET, seconds=SAMPLE_SECONDS,
+            shared=launch.shared, cluster=launch.cluster, budget=SAMPLE_BUDGET,
+            seconds=SAMPLE_SECONDS,
             blocks=sorted(samples | {middle}), observer=(work,),
         )  # fmt: skip
     except (Fault, Malformed, OutOfBudget):
@@ -231,6 +255,7 @@ def _executed(
         inputs.arguments,
         memory=inputs.memory,
         shared=launch.shared,
+        cluster=launch.cluster,
         budget=BUDGET,
         seconds=SECONDS,
     )

@@ -1,5 +1,7 @@
 """What the warps of one simulated block, its copies and its tensor cores do over time.
 
+Of a cluster it is the first block; what it waits for may be done by warps of the others.
+
 Times are cycles since the block began. A wait belongs to what it is for: an mbarrier's to the copy
 or arrival that came last, a scoreboard's to the instruction that sets it.
 """
@@ -11,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from inspector.estimate.copies import WAITS
-from inspector.estimate.model import Machine, Phase, Recorder, Simulation, Warp, Work
+from inspector.estimate.model import WAITING, Machine, Phase, Recorder, Simulation, Warp, Work
 from inspector.estimate.path import LOADS, STORES, Op
 
 KINDS = ("copy", "products", "arithmetic", "memory", "barrier", "wait")
@@ -71,9 +73,10 @@ class Timeline(Struct, frozen=True):
     critical: Mapping[str, float]
 
 
-class _BlockRecorder(Recorder):
-    def __init__(self, block: int, ops: Mapping[int, Op]) -> None:
-        self.block = block
+class _ClusterRecorder(Recorder):
+    """Records the SMs' first cluster, whose warps are numbered by the ranks of their blocks."""
+
+    def __init__(self, ops: Mapping[int, Op]) -> None:
         self.ops = ops
         self.spans: dict[int, list[Span]] = defaultdict(list)
         self.engines: dict[str, list[tuple[int, Span]]] = defaultdict(list)
@@ -81,7 +84,7 @@ class _BlockRecorder(Recorder):
         self.phases: list[BarrierPhase] = []
 
     def spent(self, warp: Warp, begin: float, end: float, line: int, waits: bool) -> None:
-        if warp.block != self.block or end <= begin:
+        if warp.cluster or end <= begin:
             return
         spans = self.spans[warp.lane]
         kind = _kind(self.ops[line], waits)
@@ -93,11 +96,11 @@ class _BlockRecorder(Recorder):
             spans.append(Span(kind, begin, end, line))
 
     def busy(self, unit: str, warp: Warp, begin: float, end: float, line: int) -> None:
-        if warp.block == self.block:
+        if not warp.cluster:
             self.engines[unit].append((warp.lane, Span(unit, begin, end, line)))
 
     def over(self, phase: Phase, end: float, line: int) -> None:
-        if phase[0] == self.block:
+        if not phase[0]:
             self.phases.append(BarrierPhase(phase[1], phase[2], end, line))
 
 
@@ -106,7 +109,7 @@ def _kind(op: Op, waits: bool) -> str:
         if waits:
             return "wait"
         return "copy" if op.unit == "copy" else "arithmetic"
-    if op.unit == "wait":
+    if op.unit in WAITING:
         return "wait"
     if op.products:
         return "products"
@@ -116,25 +119,28 @@ def _kind(op: Op, waits: bool) -> str:
 
 
 def timeline(work: Work, machine: Machine) -> Timeline:
-    """The timeline of the SM's first block. Raises ``ToolMissing`` where it has no end."""
+    """The timeline of the first block. Raises ``ToolMissing`` where it has no end."""
     ops = {op.n: op for role in work.roles for op, _ in role.steps}
-    recorder = _BlockRecorder(0, ops)
+    recorder = _ClusterRecorder(ops)
     Simulation(work, machine, recorder).run()
-    begin = min(spans[0].begin for spans in recorder.spans.values())
-    end = max(spans[-1].end for spans in recorder.spans.values())
+    own = [spans for warp, spans in recorder.spans.items() if warp < work.warps]
+    begin = min(spans[0].begin for spans in own)
+    end = max(spans[-1].end for spans in own)
     of_warps = _warp_rows(work, recorder, begin)
-    rows = [*of_warps, *_engine_rows(recorder, begin, end)]
+    rows = [*of_warps, *_engine_rows(work, recorder, begin, end)]
     phases = [BarrierPhase(p.barrier, p.phase, p.end - begin, p.line) for p in recorder.phases]
-    drawn = [row.warps[0] for row in of_warps] or list(recorder.spans)
+    drawn = [row.warps[0] for row in of_warps] or range(work.warps)
     critical = _critical(work, recorder, max(drawn, key=lambda w: recorder.spans[w][-1].end))
     return Timeline(end - begin, rows, phases, _bubble(rows, phases), critical)
 
 
-def _warp_rows(work: Work, recorder: _BlockRecorder, begin: float) -> list[TimelineRow]:
+def _warp_rows(work: Work, recorder: _ClusterRecorder, begin: float) -> list[TimelineRow]:
     """Warps by the mbarriers that they wait for, and by whether they multiply; none that idle."""
     waited = _waited(work)
     groups: dict[object, list[int]] = defaultdict(list)
     for warp, spans in sorted(recorder.spans.items()):
+        if warp >= work.warps:
+            continue
         multiplies = any(span.kind == "products" for span in spans)
         groups[frozenset(waited[warp]), multiplies].append(warp)
     rows = []
@@ -152,9 +158,9 @@ def _warp_rows(work: Work, recorder: _BlockRecorder, begin: float) -> list[Timel
 def _waited(work: Work) -> dict[int, set[int]]:
     """The mbarriers that each warp waits for."""
     waited: dict[int, set[int]] = defaultdict(set)
-    for (warp, line), events in work.log.events.items():
+    for (warp, line), executions in work.log.events.items():
         if line == WAITS:
-            waited[warp].update(event.barrier for event in events)
+            waited[warp].update(event.barrier for events in executions for event in events)
     return waited
 
 
@@ -184,10 +190,13 @@ def _shares(spans: Sequence[Span]) -> dict[str, float]:
 ENGINES = {"copy": "copies under way", "tensor": "tensor cores"}
 
 
-def _engine_rows(recorder: _BlockRecorder, begin: float, end: float) -> list[TimelineRow]:
+def _engine_rows(
+    work: Work, recorder: _ClusterRecorder, begin: float, end: float
+) -> list[TimelineRow]:
     rows = []
     for unit, label in ENGINES.items():
-        spans = sorted((span for _, span in recorder.engines[unit]), key=lambda s: s.begin)
+        own = (span for warp, span in recorder.engines[unit] if warp < work.warps)
+        spans = sorted(own, key=lambda s: s.begin)
         joined: list[Span] = []
         for span in spans:
             if joined and span.begin <= joined[-1].end:
@@ -211,7 +220,7 @@ def _bubble(rows: Sequence[TimelineRow], phases: Sequence[BarrierPhase]) -> Bubb
     return Bubble(longest.begin, longest.end, late.barrier, late.phase, late.line)
 
 
-def _critical(work: Work, recorder: _BlockRecorder, warp: int) -> dict[str, float]:
+def _critical(work: Work, recorder: _ClusterRecorder, warp: int) -> dict[str, float]:
     """Shares of the kinds on the path from a warp's end to the block's begin."""
     path = _Backwards(work, recorder)
     time = recorder.spans[warp][-1].end
@@ -227,7 +236,7 @@ def _critical(work: Work, recorder: _BlockRecorder, warp: int) -> dict[str, floa
 class _Backwards:
     """Finds what a warp did or waited for before a time."""
 
-    def __init__(self, work: Work, recorder: _BlockRecorder) -> None:
+    def __init__(self, work: Work, recorder: _ClusterRecorder) -> None:
         self.spans = recorder.spans
         self.places = {warp: len(spans) - 1 for warp, spans in recorder.spans.items()}
         self.copies = {span.end: (warp, span) for warp, span in recorder.engines["copy"]}
@@ -235,7 +244,8 @@ class _Backwards:
         self.waited = _waited(work)
         self.arrivals = {
             (event.barrier, event.phase): warp
-            for (warp, line), events in work.log.events.items()
+            for (warp, line), executions in work.log.events.items()
+            for events in executions
             for event in events
             if line != WAITS and not event.nbytes
         }

@@ -39,11 +39,18 @@ class Walk:
             [ops[n] for n in range(block.first, block.last + 1) if n in ops]
             for block in flow.blocks
         ]
+        self.successors = [
+            (*row.successors, END)
+            if not row.successors or any(op.base == "EXIT" for op in self.bodies[block])
+            else row.successors
+            for block, row in enumerate(flow.blocks)
+        ]
+        """Of each block; a warp may end in one that goes on for others."""
         self.edges = self._edge_counts(counts)
         """How often a warp is still to go from a block to each of its successors."""
         self.expected = [
-            sum(self.edges[block, s] for s in row.successors or (END,))
-            for block, row in enumerate(flow.blocks)
+            sum(self.edges[block, s] for s in successors)
+            for block, successors in enumerate(self.successors)
         ]
         """How often a warp enters each block."""
         self.turns = [self._turns(loop) for loop in flow.loops]
@@ -60,8 +67,8 @@ class Walk:
         """
         edges = [
             (block, successor)
-            for block, row in enumerate(self.flow.blocks)
-            for successor in row.successors or (END,)
+            for block, successors in enumerate(self.successors)
+            for successor in successors
         ]
         entering = np.zeros((len(self.bodies), len(edges)))
         leaving = np.zeros((len(self.bodies), len(edges)))
@@ -143,12 +150,9 @@ class Walk:
 
     def _next(self, block: int) -> int | None:
         """The block that the role goes on with; None at the end."""
-        successors = self.flow.blocks[block].successors
-        if not successors:
-            return None
-        chosen = self._chosen(block, successors)
+        chosen = self._chosen(block, self.successors[block])
         self.edges[block, chosen] -= 1
-        return chosen
+        return None if chosen == END else chosen
 
     def _chosen(self, block: int, successors: Sequence[int]) -> int:
         """Where a warp goes from a block: round a loop until its turns are over, and of several

@@ -11,7 +11,6 @@ Every register is an array over the lanes of many blocks, divergence is masks, a
 of the kernel is one function of numpy. Nothing here opens a file, and nothing runs but numpy.
 """
 
-from inspector.execute.bulk import TensorMap
 from inspector.execute.facts import (
     AccessFacts,
     ExecutedLine,
@@ -32,6 +31,7 @@ from inspector.execute.launch import Execution, choose, execute
 from inspector.execute.memory import Buffer, Memory, Observer
 from inspector.execute.program import Approximation, Program, approximations
 from inspector.execute.steps import StepAccess, Trace, TraceStep, TraceTooLong
+from inspector.parsers.tensor_map import TensorMap
 
 __all__ = [
     "AccessFacts",

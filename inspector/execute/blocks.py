@@ -221,6 +221,8 @@ class BasicBlock:
     """Whether it is the head of a loop that may wait for what others store."""
     timed: bool = False
     """Whether that loop reads a clock, so that it may end by itself."""
+    gathers: bool = False
+    """Whether it has an instruction that the lanes of a warp take together."""
     live_in: frozenset[int] = frozenset()
     live_out: frozenset[int] = frozenset()
     local: frozenset[int] = frozenset()
@@ -281,6 +283,7 @@ def make_blocks(code: PtxFunction) -> Blocks:
         end = rows[last - 1] if ends_block(rows[last - 1]) else None
         following = k + 1 if k + 1 < len(starts) else None
         block = BasicBlock(k, start, last, end)
+        block.gathers = any(map(_is_of_warps, code.instructions[start:last]))
         block.successors = _successors(code, end, following, number)
         blocks.append(block)
     looped = _rank(code, blocks, carry)
@@ -296,6 +299,11 @@ def targets_of(code: PtxFunction, jump: PtxInstruction) -> tuple[str, ...]:
     if not isinstance(target, SymbolOperand):
         return ()
     return code.tables.get(target.name, ()) if jump.base == "brx" else (target.name,)
+
+
+def _is_of_warps(row: PtxInstruction) -> bool:
+    """Whether the lanes of a warp take an instruction together (PTX ISA, ``.sync``)."""
+    return "sync" in row.parts and (row.base not in ("bar", "barrier") or "warp" in row.parts)
 
 
 def _successors(

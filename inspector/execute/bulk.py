@@ -8,14 +8,12 @@ to its mbarrier.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from inspector.execute.barriers import Phases
-from inspector.execute.kinds import UNSIGNED, WIDTHS, Array, Mask, f32, f64, i64, is_float, u8, u64
+from inspector.execute.kinds import UNSIGNED, WIDTHS, Array, Mask, f32, f64, i64, u8, u32, u64
 from inspector.execute.memory import (
     DISTRIBUTED,
     RANK_SHIFT,
@@ -27,9 +25,29 @@ from inspector.execute.memory import (
     as_shared,
     in_order,
 )
+from inspector.parsers.tensor_map import (
+    ADDRESS,
+    BOX,
+    DIMS,
+    ELEMENT,
+    FILL,
+    HIGH_STRIDES,
+    INTERLEAVE,
+    IS_TF32,
+    LOW_STRIDES,
+    RANK,
+    SIZE,
+    STEPS,
+    SWIZZLE,
+    TF32,
+    TF32_LESS,
+    Field,
+    TensorMap,
+)
 
 _OFFSET = (1 << 56) - 1
 WARP_LANES = 32
+WORD_BITS = 32
 _ANSWER_BYTES = 16
 """Of ``clusterlaunchcontrol.try_cancel``."""
 
@@ -50,9 +68,18 @@ class BulkCopies:
         value: Array,
         mask: Mask,
     ) -> None:
-        offset, size = field_place(field, dimension)
-        bits = UNSIGNED[size * 8]
-        self.memory.store(n, space, address + u64(offset), bits, [value.astype(bits)], mask)
+        """``tensormap.replace``: a field, which is part of a word where it is smaller than one."""
+        for part in FIELDS[field]:
+            bit = part.bit + part.width * dimension
+            number = _numbers_of(part, value.astype(u64))
+            kind = UNSIGNED[max(part.width, WORD_BITS)]
+            place = address + u64(bit // WORD_BITS * (WORD_BITS // 8))
+            if part.width < WORD_BITS:
+                shift = u32(bit % WORD_BITS)
+                bits = u32((1 << part.width) - 1) << shift
+                old = self.memory.fetch(n, space, place, u32, mask)
+                number = (old & ~bits) | ((number.astype(u32) << shift) & bits)
+            self.memory.store(n, space, place, kind, [number.astype(kind)], mask)
 
     def copy_map(self, n: int, target: Array, source: Array, mask: Mask) -> None:
         """``tensormap.cp_fenceproxy``: 128 bytes from shared to global memory, by whole warps."""
@@ -142,8 +169,8 @@ class BulkCopies:
             raise self.memory.fault("tensor map", sentence, n, lane)
         count = (tile.box[0] * 4 if rows else prod(tile.box)) // tile.numbers
         row, offset = self._shared(n, lane, shared, count * tile.shared_item)
-        address, inside = tile.places(
-            [points[0], 0] if rows else points, points[1:] if rows else None
+        address, inside = _places_of(
+            tile, [points[0], 0] if rows else points, points[1:] if rows else None
         )
         offsets = offset + np.arange(len(address), dtype=i64) * tile.shared_item
         places = offsets ^ (((offsets >> 7) & (0, 1, 3, 7)[tile.swizzle]) << 4)
@@ -174,7 +201,7 @@ class BulkCopies:
             mask, target, tensor, barrier, multicast, *signed
         ):
             tile, address, inside, owner, places = self._tile(n, lane, source, points, gather, to)
-            values = np.broadcast_to(tile.outside_bits(), address.shape).copy()
+            values = np.broadcast_to(_outside_bits(tile), address.shape).copy()
             if inside.any():
                 self._tell(n, lane, "load", address[inside], tile.item)
                 region = self._within(n, lane, address[inside], tile.item)
@@ -423,209 +450,68 @@ class BulkCopies:
             raise self.memory.fault("misaligned", sentence, n, lane)
 
 
-SIZE = 128
-MAX_DIMENSIONS = 5
-MAX_BOX = 256
-"""Elements of a box along one dimension (CUDA Driver API, "cuTensorMapEncodeTiled")."""
-MAX_STRIDE_BYTES = 1 << 40
-MAX_STEP = 8
-"""Elements of one dimension that a copy goes on by."""
-MAX_KEPT_MAPS = 256
-"""Decoded tensor maps that are kept: a launch has a few, a hostile kernel may write any number."""
-
-ELEMENTS: tuple[tuple[str, str], ...] = (
-    ("u8", "u1"),
-    ("u16", "u2"),
-    ("u32", "u4"),
-    ("s32", "i4"),
-    ("u64", "u8"),
-    ("s64", "i8"),
-    ("f16", "f2"),
-    ("f32", "f4"),
-    ("f32", "f4"),
-    ("f64", "f8"),
-    ("bf16", "u2"),
-    ("tf32", "f4"),
-    ("tf32", "f4"),
-    ("b4x16", "u8"),
-    ("b4x16_p64", "u8"),
-)
-"""Types by the number that PTX gives them, and as numpy's (PTX ISA, "tensormap.replace").
-Numbers of 4 bits are copied by 16, 8 bytes in global memory."""
-_NUMBERS_OF_4_BITS = 16
-_PADDED_BYTES = 16
-"""Of 16 numbers of 4 bits in shared memory by ``b4x16_p64``, 8 of them unused."""
-
-SWIZZLE_BYTES = (16, 32, 64, 128)
-"""Bytes within which 16-byte chunks are exchanged, by the number of the mode; 16 means none."""
-
-_LAYOUT = np.dtype(
-    [
-        ("address", "<u8"),
-        ("strides", "<u8", (MAX_DIMENSIONS - 1,)),
-        ("dims", "<u4", (MAX_DIMENSIONS,)),
-        ("box", "<u4", (MAX_DIMENSIONS,)),
-        ("steps", "<u4", (MAX_DIMENSIONS,)),
-        ("rank", "u1"),
-        ("element", "u1"),
-        ("interleave", "u1"),
-        ("swizzle", "u1"),
-        ("fill", "u1"),
-    ]
-)
-
-FIELDS: dict[str, tuple[str, bool]] = {
-    "global_address": ("address", False),
-    "rank": ("rank", False),
-    "box_dim": ("box", True),
-    "global_dim": ("dims", True),
-    "global_stride": ("strides", True),
-    "element_stride": ("steps", True),
-    "elemtype": ("element", False),
-    "interleave_layout": ("interleave", False),
-    "swizzle_mode": ("swizzle", False),
-    "fill_mode": ("fill", False),
+FIELDS: dict[str, tuple[Field, ...]] = {
+    "global_address": (ADDRESS,),
+    "rank": (RANK._replace(less=0),),
+    "box_dim": (BOX,),
+    "global_dim": (DIMS,),
+    "global_stride": (LOW_STRIDES, HIGH_STRIDES),
+    "element_stride": (STEPS,),
+    "elemtype": (ELEMENT, IS_TF32),
+    "interleave_layout": (INTERLEAVE,),
+    "swizzle_mode": (SWIZZLE,),
+    "fill_mode": (FILL,),
 }
-"""The fields that ``tensormap.replace`` names, and whether they are of one dimension each."""
+"""The fields that ``tensormap.replace`` names; it counts ranks from 0."""
+DIMENSIONS = {"box_dim": 5, "global_dim": 5, "global_stride": 4, "element_stride": 5}
+"""How often a map has the fields that it has several of."""
 
 
-def field_place(name: str, dimension: int) -> tuple[int, int]:
-    """Offset and size in bytes of a field, of one dimension where it has several."""
-    column, several = FIELDS[name]
-    kind, offset = _LAYOUT.fields[column][:2]  # type: ignore[index]
-    size = kind.base.itemsize if several else kind.itemsize
-    return offset + (size * dimension if several else 0), size
+def _numbers_of(field: Field, value: Array) -> Array:
+    """Values as a field has them, before they are cut to its bits."""
+    if field in (ELEMENT, IS_TF32):
+        is_tf32 = np.isin(value, TF32)
+        return is_tf32.astype(u64) if field is IS_TF32 else value - is_tf32 * u64(TF32_LESS)
+    number: Array = (value - u64(field.less)) // u64(field.unit)
+    return number
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMap:
-    """A tiled tensor map. Dimensions are innermost first, as everywhere in PTX.
+def _places_of(
+    tile: TensorMap, start: Sequence[int], rows: Sequence[int] | None = None
+) -> tuple[Array, Array]:
+    """The addresses of a box's items (in order, flat) and which of them are in the tensor.
 
-    ``strides`` are in bytes, of the second dimension on. ``box`` is what one copy moves, in
-    elements. ``element`` and ``swizzle`` are PTX's numbers (see ``ELEMENTS``, ``SWIZZLE_BYTES``).
-    ``fill``: what is outside is read as NaN and not as 0.
+    ``start`` are the coordinates of its first element. ``rows``: the second coordinates of
+    single rows, for a gather or a scatter.
     """
+    rank = len(tile.dims)
+    address: Array = np.full((1,) * rank, tile.address, i64)
+    inside: Array = np.ones((1,) * rank, bool)
+    for d in range(rank):
+        step = tile.steps[d] if tile.steps else 1
+        if d == 1 and rows is not None:
+            index = np.array(rows, i64)
+        else:
+            index = start[d] + np.arange(0, tile.box[d] * step, step, dtype=i64)
+        size = tile.dims[d]
+        if d == 0 and tile.numbers > 1:
+            index = index[:: tile.numbers] // tile.numbers
+            size //= tile.numbers
+        shape = [1] * rank
+        shape[rank - 1 - d] = len(index)
+        index = index.reshape(shape)
+        address = address + index * (tile.item if d == 0 else tile.strides[d - 1])
+        inside = inside & (index >= 0) & (index < size)
+    full_shape = np.broadcast_shapes(address.shape, inside.shape)
+    flat = [np.broadcast_to(x, full_shape).reshape(-1) for x in (address, inside)]
+    return flat[0], flat[1]
 
-    address: int
-    dims: tuple[int, ...]
-    strides: tuple[int, ...]
-    box: tuple[int, ...]
-    element: int
-    swizzle: int = 0
-    fill: int = 0
-    steps: tuple[int, ...] = ()
-    interleave: int = 0
 
-    def encode(self) -> bytes:
-        row = np.zeros(1, _LAYOUT)
-        row["address"] = self.address
-        row["rank"] = len(self.dims) - 1
-        row["dims"][0, : len(self.dims)] = self.dims
-        row["strides"][0, : len(self.strides)] = self.strides
-        row["box"][0, : len(self.box)] = self.box
-        row["steps"][0, : len(self.dims)] = self.steps or [1] * len(self.dims)
-        row["element"] = self.element
-        row["swizzle"] = self.swizzle
-        row["fill"] = self.fill
-        row["interleave"] = self.interleave
-        return row.tobytes().ljust(SIZE, b"\0")
-
-    @staticmethod
-    @lru_cache(maxsize=MAX_KEPT_MAPS)
-    def decode(data: bytes) -> TensorMap:
-        """The tensor map in 128 bytes. Raises ValueError if it is no known map."""
-        row = np.frombuffer(data[: _LAYOUT.itemsize], _LAYOUT)[0]
-        rank = int(row["rank"]) + 1
-        if rank > MAX_DIMENSIONS or int(row["element"]) >= len(ELEMENTS):
-            raise ValueError("this is not a tensor map")
-        tensor_map = TensorMap(
-            int(row["address"]),
-            tuple(row["dims"][:rank].tolist()),
-            tuple(row["strides"][: rank - 1].tolist()),
-            tuple(row["box"][:rank].tolist()),
-            int(row["element"]),
-            int(row["swizzle"]),
-            int(row["fill"]),
-            tuple(row["steps"][:rank].tolist()),
-            int(row["interleave"]),
-        )
-        tensor_map._check()
-        return tensor_map
-
-    def _check(self) -> None:
-        """Raises ValueError for a map that is not known here, or that no device would take."""
-        if self.interleave or self.swizzle >= len(SWIZZLE_BYTES):
-            raise ValueError("its interleaving or swizzle is not known here")
-        if not all(self.box) or not all(self.dims):
-            raise ValueError("this is not a tensor map")
-        if self.address >> 63 or max(self.strides, default=0) >= MAX_STRIDE_BYTES:
-            raise ValueError("its address or a stride is beyond every device's memory")
-        if max(self.box) > MAX_BOX or max(self.steps) > MAX_STEP:
-            raise ValueError(f"its box is {'×'.join(map(str, self.box))}, of at most {MAX_BOX}")
-        if self.fill and not is_float(self.kind):
-            raise ValueError(f"it fills with NaN, which {self.kind} has not")
-        if self.address % 16:
-            raise ValueError("its base address is no multiple of 16 bytes")
-        unaligned_stride = next((stride for stride in self.strides if stride % 16), None)
-        if unaligned_stride is not None:
-            raise ValueError(f"a stride of {unaligned_stride} bytes is no multiple of 16 bytes")
-        if self.box[0] % self.numbers or self.dims[0] % self.numbers:
-            raise ValueError("its rows or its box's are no multiple of 16 numbers of 4 bits")
-
-    @property
-    def kind(self) -> str:
-        return ELEMENTS[self.element][0]
-
-    @property
-    def item(self) -> int:
-        """Bytes in global memory of what is copied as one: an element, or 16 numbers of 4 bits."""
-        return np.dtype(ELEMENTS[self.element][1]).itemsize
-
-    @property
-    def numbers(self) -> int:
-        """Elements of an item."""
-        return _NUMBERS_OF_4_BITS if self.kind.startswith("b4") else 1
-
-    @property
-    def shared_item(self) -> int:
-        """Bytes of an item in shared memory."""
-        return _PADDED_BYTES if self.kind == "b4x16_p64" else self.item
-
-    def places(
-        self, start: Sequence[int], rows: Sequence[int] | None = None
-    ) -> tuple[Array, Array]:
-        """The addresses of a box's items (in order, flat) and which of them are in the tensor.
-
-        ``start`` are the coordinates of its first element. ``rows``: the second coordinates of
-        single rows, for a gather or a scatter.
-        """
-        rank = len(self.dims)
-        address: Array = np.full((1,) * rank, self.address, i64)
-        inside: Array = np.ones((1,) * rank, bool)
-        for d in range(rank):
-            step = self.steps[d] if self.steps and self.steps[d] else 1
-            if d == 1 and rows is not None:
-                index = np.array(rows, i64)
-            else:
-                index = start[d] + np.arange(0, self.box[d] * step, step, dtype=i64)[: self.box[d]]
-            size = self.dims[d]
-            if d == 0 and self.numbers > 1:
-                index = index[:: self.numbers] // self.numbers
-                size //= self.numbers
-            shape = [1] * rank
-            shape[rank - 1 - d] = len(index)
-            index = index.reshape(shape)
-            address = address + index * (self.item if d == 0 else self.strides[d - 1])
-            inside = inside & (index >= 0) & (index < size)
-        full_shape = np.broadcast_shapes(address.shape, inside.shape)
-        flat = [np.broadcast_to(x, full_shape).reshape(-1) for x in (address, inside)]
-        return flat[0], flat[1]
-
-    def outside_bits(self) -> Array:
-        """The bits of what a load gives outside of the tensor: 0, or the type's NaN."""
-        width = self.item
-        if not self.fill:
-            return np.zeros(1, f"u{width}")
-        if width == 2:
-            return np.array([0x7FFF], "u2")
-        return np.array([np.nan], f64 if width == 8 else f32).view(f"u{width}")
+def _outside_bits(tile: TensorMap) -> Array:
+    """The bits of what a load gives outside of the tensor: 0, or the type's NaN."""
+    width = tile.item
+    if not tile.fill:
+        return np.zeros(1, f"u{width}")
+    if width == 2:
+        return np.array([0x7FFF], "u2")
+    return np.array([np.nan], f64 if width == 8 else f32).view(f"u{width}")

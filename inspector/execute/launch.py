@@ -220,6 +220,8 @@ class Machine:
         self.registers: list[Array] = list(program.empty)
         self.pending: dict[int, Mask] = {0: lanes.live}
         self.polled: dict[int, Mask] = {}
+        self.held: dict[int, Mask] = {}
+        """Lanes at a block that their warps are to run together, of which others are elsewhere."""
         self.visited = bytearray(len(self.blocks))
         self._seen: tuple[int, Snapshot] | None = None
 
@@ -308,21 +310,50 @@ class Machine:
         while True:
             if not self.pending:
                 if self.polled:
-                    if self._idle():
+                    if not self._idle():
+                        self.pending = self.polled
+                        self.polled = {}
+                        continue
+                    if not self.held:
                         return False
-                    self.pending = self.polled
-                    self.polled = {}
+                if self.held:  # the others do not come: these were all that an instruction names
+                    first = min(self.held, key=self._rank)
+                    self._try_step(self.blocks[first], self.held.pop(first))
                     continue
                 if self.barriers.waiting:
                     raise self.deadlock()
                 return True
             block = self.blocks[min(self.pending, key=self._rank)]
-            try:
-                self._step(block, self.pending.pop(block.index))
-            except (PtxviewError, MemoryError):
-                raise
-            except Exception as error:
-                raise self._malformed(error, block) from error
+            mask = self.pending.pop(block.index)
+            if block.gathers:
+                mask = self._gathered(block, mask)
+            if mask is None or mask.any():
+                self._try_step(block, mask)
+
+    def _gathered(self, block: BasicBlock, mask: Mask) -> Mask:
+        """The lanes of a mask whose whole warps are here; the others are held."""
+        if block.index in self.held:
+            held = {block.index: mask}
+            self._merge_lanes(held, block.index, self.held.pop(block.index))
+            mask = held[block.index]
+        if mask is None:
+            return None
+        here = self.lanes.mask_warps(mask)
+        elsewhere = self.lanes.mask_warps(self.lanes.live) & ~here
+        parted = here.any(2) & elsewhere.any(2)
+        if not parted.any():
+            return mask
+        late = (here & parted[:, :, None]).reshape(self.lanes.shape)
+        self.held[block.index] = late
+        return self.lanes.full_mask(mask) & ~late
+
+    def _try_step(self, block: BasicBlock, mask: Mask) -> None:
+        try:
+            self._step(block, mask)
+        except (PtxviewError, MemoryError):
+            raise
+        except Exception as error:
+            raise self._malformed(error, block) from error
 
     def _rank(self, block_index: int) -> int:
         return self.blocks[block_index].rank
@@ -381,7 +412,8 @@ class Machine:
 
     def _free_registers(self, block: BasicBlock) -> None:
         """Free the registers that no lane looks at any more after this block."""
-        needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
+        waiting = (*self.pending, *self.polled, *self.held)
+        needed = [self.blocks[n].live_in for n in waiting]
         if self.barriers.waiting:
             return
         candidates: Iterable[int] = block.dying

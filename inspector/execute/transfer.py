@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inspector.execute.blocks import read_call
-from inspector.execute.bulk import FIELDS
+from inspector.execute.bulk import DIMENSIONS, FIELDS
 from inspector.execute.kinds import DTYPES, PAIR, WIDTHS, constant, is_float
 from inspector.execute.lanes import MMA_KINDS, MMA_SHAPES
 from inspector.execute.memory import DISTRIBUTED
@@ -448,9 +448,9 @@ def _tensor_map(t: Translator, row: PtxInstruction) -> None:
     if row.parts[1] != "replace" or field is None:
         raise Untranslatable("this field of a tensor map is not known here")
     dimension = 0
-    if FIELDS[field][1]:
+    if field in DIMENSIONS:
         dimension = _constant(row.operands[1], "u32")
-        if dimension > (3 if field == "global_stride" else 4):
+        if dimension >= DIMENSIONS[field]:
             raise Untranslatable("there is no such dimension")
     value = t.read(row.operands[-1], "u64" if row.kind == "b64" else "u32")
     space, address = t.address(row.operands[0], space_of(row))

@@ -36,7 +36,7 @@ def arguments_of(
     """The arguments of launches that were alike.
 
     An address is hexadecimal text, with its alignment; what is neither a number nor an address has
-    no value.
+    no value, but the bytes of the first launch: of a structure, padding alone may differ later.
 
     Args:
         parameters: the bytes of each in hex.
@@ -49,14 +49,18 @@ def arguments_of(
         name = f"parameter {index}"
         kind = types[index] if fits else None
         data = bytes.fromhex(text) if _HEX.fullmatch(text) else b""
-        if varied >> index & 1:
+        number = _number(data, kind)
+        is_structure = number is None and not _is_pointer(kind) and bool(data)
+        if is_structure:
+            out.append(Argument(name, kind, data=text))
+        elif varied >> index & 1:
             out.append(Argument(name, kind))
         elif _is_pointer(kind) and len(data) == 8:
             address = int.from_bytes(data, "little")
             alignment = min(address & -address or HIGHEST_ALIGNMENT, HIGHEST_ALIGNMENT)
             out.append(Argument(name, kind, hex(address), alignment=alignment))
         else:
-            out.append(Argument(name, kind, _number(data, kind)))
+            out.append(Argument(name, kind, number))
     return tuple(out)
 
 

@@ -23,6 +23,7 @@ from inspector.base.errors import UsageError
 from inspector.base.model import Argument, DescriptorLayout, Share
 from inspector.base.names import words
 from inspector.execute import Memory, Program, TensorMap
+from inspector.execute.calls.structures import DeviceMemory
 from inspector.execute.floats import to_bf16, to_small
 from inspector.execute.memory import MAX_BYTES, Buffer
 from inspector.execute.program import Argument as LaunchArgument
@@ -152,6 +153,8 @@ class _Maker:
         Tensors that share memory are filled in its order.
         """
         self.allocate_shared(arguments)
+        structures = [bytes.fromhex(a.data) for a in arguments if a.data]
+        self.device = DeviceMemory(structures, self.out.memory, self.options.unsized)
         pairs = list(zip(arguments, parameters, strict=True))
         order = {name: n for n, name in enumerate(self.shared)}
         values: dict[int, list[LaunchArgument]] = {}
@@ -185,6 +188,8 @@ class _Maker:
             if parameter.size != 8:
                 raise _not_made(argument.name, "it is a tensor descriptor")
             return self._tensor(argument, array)
+        if argument.data:
+            return self.device.translated(bytes.fromhex(argument.data))
         if self.options.unsized and (pointer or (argument.type or "").endswith("*")):
             # The system has a page only where it is read or written.
             raw = np.zeros(self.options.unsized + ALIGNED, np.uint8)

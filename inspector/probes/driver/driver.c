@@ -123,7 +123,7 @@ typedef struct { uint64_t address; uint32_t library, symbol; } FrameHead;
 #define MAX_QUEUED_BYTES (256ul << 20)
 #define MAX_FILE_BYTES (768ul << 20)
 #define MAX_PARAMETERS 64
-#define MAX_PARAMETER_BYTES 1024      /* of one launch */
+#define MAX_PARAMETER_BYTES 4096      /* of one launch: CUDA 12.0 allows no more */
 #define MAX_REFUSED 64                /* distinct refused launches */
 #define MAX_FRAMES 96
 #define MAX_ADDRESSES 16384           /* distinct frames that are named */
