@@ -228,6 +228,7 @@ def _evidence(reader: Reader, path: Path, selected: Sequence[KernelVariant]) -> 
     evidence = replace(evidence, times=times(path))
     with printing.progress("reading times") as progress:
         estimates.simulate_missing(evidence, selected, ESTIMATE_SECONDS, progress)
+        estimates.draw_missing(selected, ESTIMATE_SECONDS, progress)
     return evidence
 
 

@@ -180,6 +180,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             budget=args.budget,
             seconds=args.seconds,
             races=args.races,
+            orders=args.races,
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
@@ -204,6 +205,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             _labelled(report.fault_rows(traced, launched.fault), "red")
         if launched.races is not None:
             _labelled(report.race_rows(traced, launched.races), "red")
+            _labelled(report.order_rows(launched.orders), "red")
         _labelled(report.summary(traced), "dim")
         printing.rows(card.hints(findings))
         for picture in report.bank_pictures(traced):
@@ -212,7 +214,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if launched.spent is not None:
         _say_spent(launched.spent, args)
     ended = launched.fault is not None or launched.spent is not None
-    return Exit.DIFFERENT if ended or launched.all_races else Exit.OK
+    faulty = any(outcome.fault for outcome in launched.orders)
+    return Exit.DIFFERENT if ended or faulty or launched.all_races else Exit.OK
 
 
 def _is_recorded_call(call: ChosenLaunch, args: argparse.Namespace) -> bool:

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +14,16 @@ from inspector import __version__
 from inspector.analysis.card import needed_bytes, operations
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.estimate.rows import Constants, LineCycles, constants, estimates, frequent, simulated
+from inspector.estimate.rows import (
+    BlockTimeline,
+    Constants,
+    LineCycles,
+    block_timeline,
+    constants,
+    estimates,
+    frequent,
+    simulated,
+)
 from inspector.measure.evidence import Evidence, evidence
 from inspector.measure.time.results import Session
 from inspector.measure.time.take import device_peaks
@@ -29,6 +39,9 @@ MIN_BOUND_US = 0.01
 """A smaller lower bound says nothing."""
 
 Launched = tuple[Kernel, Variant]
+Kept = TypeVar("Kept")
+TIME, CYCLES, TIMELINE = "estimate of a launch", "cycles of a launch", "timeline of a launch"
+"""What is kept of a launch."""
 
 
 class KeptEstimate(Struct, frozen=True):
@@ -116,17 +129,50 @@ class LaunchEstimates:
             return kept_cycles
         us, cycles = simulated(self._reader, frequent(kernel, variant), self._device())
         self._keep(kernel, variant, us, lasting=True)
-        key = self._key(kernel, variant, "cycles of a launch")
+        key = self._key(kernel, variant, CYCLES)
         self._reader.cache.store(key, msgspec.json.encode(cycles))
         return cycles
 
     def kept_cycles(self, kernel: Kernel, variant: Variant) -> LineCycles | None:
         """The cycles by line that somebody asked for before; None if nobody did."""
+        return self._kept(kernel, variant, CYCLES, LineCycles)
+
+    def timeline(self, kernel: Kernel, variant: Variant) -> BlockTimeline:
+        """What a block of a variant's most frequent launch does over time; it is kept.
+
+        Raises ``PtxviewError`` without an estimate.
+        """
+        kept = self.kept_timeline(kernel, variant)
+        if kept is not None:
+            return kept
+        drawn = block_timeline(self._reader, frequent(kernel, variant), self._device())
+        key = self._key(kernel, variant, TIMELINE)
+        self._reader.cache.store(key, msgspec.json.encode(drawn))
+        return drawn
+
+    def draw_missing(
+        self, pairs: Sequence[Launched], seconds: float, say: Callable[[str], object]
+    ) -> None:
+        """Make the timelines of launches that wait for mbarriers, until the time is over."""
+        until = time.monotonic() + seconds
+        for kernel, variant in pairs:
+            if time.monotonic() > until:
+                return
+            if variant.calls and is_available(variant, Stage.PTX) and _has_mbarriers(variant):
+                say(f"simulating a block of {kernel.display_name}")
+                with suppress(PtxviewError):
+                    self.timeline(kernel, variant)
+
+    def kept_timeline(self, kernel: Kernel, variant: Variant) -> BlockTimeline | None:
+        """The timeline that somebody asked for before; None if nobody did."""
+        return self._kept(kernel, variant, TIMELINE, BlockTimeline)
+
+    def _kept(self, kernel: Kernel, variant: Variant, kind: str, type: type[Kept]) -> Kept | None:
         if not variant.calls or not is_available(variant, Stage.PTX):
             return None
         try:
-            data = self._reader.cache.get(self._key(kernel, variant, "cycles of a launch"))
-            return None if data is None else msgspec.json.decode(data, type=LineCycles)
+            data = self._reader.cache.get(self._key(kernel, variant, kind))
+            return None if data is None else msgspec.json.decode(data, type=type)
         except (PtxviewError, msgspec.DecodeError):
             return None
 
@@ -135,7 +181,8 @@ class LaunchEstimates:
         estimate = KeptEstimate(us)
         self._known[variant.hash, variant.symbol] = estimate
         if lasting:
-            self._reader.cache.store(self._key(kernel, variant), msgspec.json.encode(estimate))
+            key = self._key(kernel, variant, TIME)
+            self._reader.cache.store(key, msgspec.json.encode(estimate))
 
     def simulate_missing(
         self,
@@ -166,13 +213,9 @@ class LaunchEstimates:
         return self._known[identity]
 
     def _read(self, kernel: Kernel, variant: Variant) -> KeptEstimate | None:
-        try:
-            data = self._reader.cache.get(self._key(kernel, variant))
-            return None if data is None else msgspec.json.decode(data, type=KeptEstimate)
-        except (PtxviewError, msgspec.DecodeError):
-            return None
+        return self._kept(kernel, variant, TIME, KeptEstimate)
 
-    def _key(self, kernel: Kernel, variant: Variant, kind: str = "estimate of a launch") -> str:
+    def _key(self, kernel: Kernel, variant: Variant, kind: str) -> str:
         """The digest of all that an estimate depends on: code, call, device, version.
 
         Raises ``PtxviewError`` without a recorded call.
@@ -190,6 +233,10 @@ class LaunchEstimates:
             for stage in (Stage.PTX, Stage.SASS)
         ]
         return self._reader.cache.key(kind, __version__, ascii(facts), *texts)
+
+
+def _has_mbarriers(variant: Variant) -> bool:
+    return b"mbarrier.try_wait" in variant.stages[Stage.PTX].content.read()
 
 
 def launch_evidence(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
 from pathlib import PurePath
+from typing import NamedTuple
 
 from msgspec import Struct, convert
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from inspector.estimate.model import Machine, Role, Simulation, Spent, Work
 from inspector.estimate.path import Op, Path, Traffic, decode
 from inspector.estimate.timeline import Timeline, timeline
 from inspector.estimate.walk import Walk
-from inspector.execute import Facts, Fault, Malformed, Observer, OutOfBudget, Program, execute
+from inspector.execute import Facts, Fault, Malformed, Observer, OutOfBudget, Program
 from inspector.execute.blocks import BasicBlock
 from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.calls.tracing import SECONDS, TraceLaunch
@@ -117,9 +118,9 @@ def _roles(
     """The warps of a cluster with the steps that they take; all alike where they have no roles."""
     groups = log.groups()
     if not groups:
-        steps = Path(flow, ops, counts, log.warps).steps()
+        alike = Path(flow, ops, counts, log.warps).steps()
         firsts = range(0, log.size * log.warps, log.warps)
-        return [Role(range(first, first + log.warps), steps) for first in firsts]
+        return [Role(range(first, first + log.warps), alike) for first in firsts]
     # How many warps made a request is said by the roles themselves.
     alone = {n: replace(op, requests=None) for n, op in ops.items()}
     roles = []
@@ -208,12 +209,14 @@ def choose_blocks(
     samples = {(2 * i + 1) * launch.blocks // (2 * SAMPLED_BLOCKS) for i in range(SAMPLED_BLOCKS)}
     work = BlockWork()
     try:
-        execute(
-            program, launch.grid, launch.block, inputs.arguments, memory=inputs.memory,
-            shared=launch.shared, cluster=launch.cluster, budget=SAMPLE_BUDGET,
+        launch.execute(
+            program,
+            inputs,
+            budget=SAMPLE_BUDGET,
             seconds=SAMPLE_SECONDS,
-            blocks=sorted(samples | {middle}), observer=(work,),
-        )  # fmt: skip
+            blocks=sorted(samples | {middle}),
+            observer=(work,),
+        )
     except (Fault, Malformed, OutOfBudget):
         return in_the_middle  # where it comes to its end is seen when it is executed
     instructions = work.instructions
@@ -247,18 +250,7 @@ def _executed(
     inputs = call.make()
     facts = Facts(program, values=False)
     traffic = Traffic(program, inputs.memory)
-    run = partial(
-        execute,
-        program,
-        launch.grid,
-        launch.block,
-        inputs.arguments,
-        memory=inputs.memory,
-        shared=launch.shared,
-        cluster=launch.cluster,
-        budget=BUDGET,
-        seconds=SECONDS,
-    )
+    run = partial(launch.execute, program, inputs, budget=BUDGET, seconds=SECONDS)
     try:
         run(blocks=list(numbers), observer=(facts, traffic, log))
         if unsized:  # the first and the last block tell how far the memory reaches
@@ -374,15 +366,22 @@ class LineCycles(Struct, frozen=True):
         return f"{numbers} of {self.launched:,}"
 
 
+class BlockTimeline(NamedTuple):
+    """What a simulated block does over time, and the clock of its cycles."""
+
+    timeline: Timeline
+    hertz: float
+
+
 def block_timeline(
     reader: Reader, planned: PlannedLaunch, device_constants: Constants | None
-) -> tuple[Timeline, float]:
-    """What a simulated block of a launch does over time, and the clock in hertz.
+) -> BlockTimeline:
+    """What a simulated block of a launch does over time.
 
     Raises ``PtxviewError`` without an estimate.
     """
     machine = _machine(planned.variant, device_constants)
-    return timeline(gather(reader, planned), machine), machine.clock_hz
+    return BlockTimeline(timeline(gather(reader, planned), machine), machine.clock_hz)
 
 
 def sass_place(reader: Reader, variant: Variant, line: int) -> str:

@@ -191,8 +191,10 @@ class Machine:
         addresses: list[int],
         work: Work,
         observers: Sequence[Observer],
+        warp_order: Sequence[int] = (),
     ) -> None:
         self.program = program
+        self.warp_order = warp_order
         self.lanes = lanes
         self.work = work
         self.observers = observers
@@ -323,12 +325,31 @@ class Machine:
                 if self.barriers.waiting:
                     raise self.deadlock()
                 return True
-            block = self.blocks[min(self.pending, key=self._rank)]
-            mask = self.pending.pop(block.index)
+            block, mask = self._next()
             if block.gathers:
                 mask = self._gathered(block, mask)
             if mask is None or mask.any():
                 self._try_step(block, mask)
+
+    def _next(self) -> tuple[BasicBlock, Mask]:
+        """The block of lowest rank with its lanes; in an order of warps, with those of the first
+        warp that can go on."""
+        if not self.warp_order:
+            first = min(self.pending, key=self._rank)
+            return self.blocks[first], self.pending.pop(first)
+        present: dict[int, list[bool]] = {
+            n: np.asarray(self.lanes.mask_warps(mask).any((0, 2))).tolist()
+            for n, mask in self.pending.items()
+        }
+        warp = next(w for w in self.warp_order if any(warps[w] for warps in present.values()))
+        first = min((n for n, warps in present.items() if warps[warp]), key=self._rank)
+        others = self.lanes.mask_warps(self.pending.pop(first)).copy()
+        own = np.zeros_like(others)
+        own[:, warp] = others[:, warp]
+        others[:, warp] = False
+        if others.any():
+            self.pending[first] = others.reshape(self.lanes.shape)
+        return self.blocks[first], own.reshape(self.lanes.shape)
 
     def _gathered(self, block: BasicBlock, mask: Mask) -> Mask:
         """The lanes of a mask whose whole warps are here; the others are held."""
@@ -340,10 +361,10 @@ class Machine:
             return None
         here = self.lanes.mask_warps(mask)
         elsewhere = self.lanes.mask_warps(self.lanes.live) & ~here
-        parted = here.any(2) & elsewhere.any(2)
+        parted: Array = np.asarray(here.any(2) & elsewhere.any(2))
         if not parted.any():
             return mask
-        late = (here & parted[:, :, None]).reshape(self.lanes.shape)
+        late: Array = (here & parted[:, :, None]).reshape(self.lanes.shape)
         self.held[block.index] = late
         return self.lanes.full_mask(mask) & ~late
 
@@ -598,6 +619,7 @@ def execute(
     seconds: float | None = None,
     observer: Observer | Sequence[Observer] = (),
     chunk: int = CHUNK,
+    warp_order: Sequence[int] = (),
 ) -> Execution:
     """Runs a kernel on ``memory``.
 
@@ -605,7 +627,9 @@ def execute(
     the kernel demands, else 1); of a cluster with a block of ``blocks`` all are run. ``shared`` is
     the launch's dynamic shared memory in bytes, ``budget`` the most lane-instructions (an
     instruction costs at least ``MIN_LANES_COST``), ``seconds`` the most time, ``chunk`` the lanes
-    that run at once. Bytes are taken from the memory's budget.
+    that run at once. Bytes are taken from the memory's budget. ``warp_order``: one warp of each
+    block runs as far as it comes before the next in this order does, which is legal, and slow; else
+    warps go on together.
 
     Raises CannotRun before anything is written; LaunchError where no device would take the launch;
     Fault for what a GPU would end it for, and for what would never end; OutOfBudget; Malformed.
@@ -642,6 +666,7 @@ def execute(
             addresses=addresses,
             work=work,
             observers=(observer,) if isinstance(observer, Observer) else observer,
+            warp_order=warp_order,
         )
 
     width = -(-threads // 32) * 32

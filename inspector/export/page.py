@@ -294,7 +294,7 @@ class PageBuilder(Struct):
             "mix": [_mix_values(stage, mix) for stage, mix in mixes if mix is not None],
             "hints": list(map(_hint_values, reader.facts.findings(variant))),
             "lacking": reader.facts.lacking(variant),
-            "pictures": variant_pictures(reader, variant, variant_card, launch_time),
+            "pictures": variant_pictures(reader, kernel, variant, variant_card, launch_time),
             "same": {s.value: value.hex() for s, value in digests.items() if value is not None},
         }
 

@@ -69,7 +69,11 @@ class Field(NamedTuple):
             bits |= number << self.bit + n * self.width
         return bits
 
-    def decoded(self, bits: int, count: int = 1) -> tuple[int, ...]:
+    def one(self, bits: int) -> int:
+        """The value of a field that there is one of."""
+        return self.decoded(bits, 1)[0]
+
+    def decoded(self, bits: int, count: int) -> tuple[int, ...]:
         """The values of so many dimensions."""
         numbers = (bits >> self.bit + n * self.width & (1 << self.width) - 1 for n in range(count))
         return tuple(number * self.unit + self.less for number in numbers)
@@ -137,24 +141,24 @@ class TensorMap:
     def decode(data: bytes) -> TensorMap:
         """The tensor map in 128 bytes. Raises ValueError if it is no known map."""
         bits = int.from_bytes(data[:SIZE], "little")
-        (rank,) = RANK.decoded(bits)
-        (element,) = ELEMENT.decoded(bits)
-        if IS_TF32.decoded(bits) != (0,):
+        rank = RANK.one(bits)
+        element = ELEMENT.one(bits)
+        if IS_TF32.one(bits):
             element = element + TF32_LESS if element + TF32_LESS in TF32 else len(ELEMENTS)
         if rank > MAX_DIMENSIONS or element >= len(ELEMENTS):
             raise ValueError("this is not a tensor map")
         low = LOW_STRIDES.decoded(bits, rank - 1)
         high = HIGH_STRIDES.decoded(bits, rank - 1)
         tensor_map = TensorMap(
-            *ADDRESS.decoded(bits),
+            ADDRESS.one(bits),
             DIMS.decoded(bits, rank),
             tuple(a + b for a, b in zip(low, high, strict=True)),
             BOX.decoded(bits, rank),
             element,
-            *SWIZZLE.decoded(bits),
-            *FILL.decoded(bits),
+            SWIZZLE.one(bits),
+            FILL.one(bits),
             STEPS.decoded(bits, rank),
-            *INTERLEAVE.decoded(bits),
+            INTERLEAVE.one(bits),
         )
         tensor_map._check()
         return tensor_map

@@ -33,6 +33,7 @@ from inspector.diff.upgrade import (
     RefusedVariant,
 )
 from inspector.estimate.timeline import BarrierPhase, Bubble, Span, Timeline, TimelineRow
+from inspector.execute.calls.warp_orders import OrderOutcome
 from inspector.measure.profile.trace import (
     Chain,
     Compiling,
@@ -185,6 +186,7 @@ STRUCTS: Mapping[str, StructTable] = {
     "FrameCompileShape": StructTable(ShapeRow),
     "GuardsAloneGuardGuard": StructTable(GuardRow),
     "Window": StructTable(Window, without=("pid",)),
+    "TraceOrder": StructTable(OrderOutcome),
     "ProfileOperator": StructTable(Operator),
     "ProfileKernel": StructTable(GpuWork),
     "ProfileKernelShape": StructTable(Shape),

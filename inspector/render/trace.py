@@ -14,6 +14,7 @@ from inspector.base.model import Stage
 from inspector.base.units import kibibytes, plural, some, word_for
 from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.calls.tracing import SHARED, TracedLaunch
+from inspector.execute.calls.warp_orders import OrderOutcome
 from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of
 from inspector.execute.lanes import coordinates
 from inspector.execute.synchronization import Race, RaceAccess, RaceObserver
@@ -316,6 +317,19 @@ def race_rows(traced: TracedKernel, observer: RaceObserver) -> Iterator[tuple[st
         yield "", f"and {unshown:,} more, which --json has"
 
 
+def order_rows(outcomes: Sequence[OrderOutcome]) -> Iterator[tuple[str, str]]:
+    """What a block did with its warps one after another."""
+    same = [o.order for o in outcomes if o.finished and not o.differing and o.fault is None]
+    if same:
+        yield "orders", f"warps one after another, {' and '.join(same)}: the same values"
+    for outcome in outcomes:
+        said = outcome.fault or ", ".join(outcome.differing)
+        if said:
+            yield "orders", f"warps one after another, {outcome.order}: {said}"
+        elif not outcome.finished:
+            yield "orders", f"warps one after another, {outcome.order}: not finished in time"
+
+
 def race_lines(selection: ChosenLaunch, race: Race) -> Iterator[str]:
     """The bytes of shared memory that a race is about, and its lines with their sources."""
     if race.owner is not None:
@@ -558,6 +572,7 @@ def document(
             listing_hint_row(item.note, list(item.lines.get(Stage.PTX, ()))) for item in findings
         ],
         "races": _races(traced),
+        "orders": list(traced.launched.orders),
         "pictures": jsons.to_builtins(bank_pictures(traced)),
         "lines": jsons.Rows(_line(item, tensor_at) for item in lines),
         **{

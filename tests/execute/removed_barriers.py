@@ -21,17 +21,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 from inspector.base.errors import PtxviewError
 from inspector.execute import Fault, Memory, Observer, OutOfBudget, Program
-from inspector.execute import launch as launching
-from inspector.execute.blocks import BasicBlock
 from inspector.execute.kinds import Array, Mask
 from inspector.execute.lanes import Lanes
-from inspector.execute.launch import Machine
 from inspector.execute.memory import Access, OrderObserver
 from inspector.execute.synchronization import Race, RaceObserver
 from tests.execute.programs import launch
@@ -50,31 +46,6 @@ ORDERS = 3
 
 
 # -- the judge ------------------------------------------------------------------------------------
-
-
-class SerialMachine(Machine):
-    """A machine that runs one warp as far as it comes, then the next in its order."""
-
-    order: Sequence[int] = ()
-
-    def _step(self, block: BasicBlock, mask: Mask) -> None:
-        self._merge_lanes(self.pending, block.index, mask)
-        rank = dict(zip(self.order, range(len(self.order)), strict=True))
-        warp_of = self.lanes.column[0] // 32
-        waiting = {k: self.lanes.full_mask(m).any(0) for k, m in self.pending.items()}
-        warp = min(
-            (w for on in waiting.values() for w in np.unique(warp_of[on]).tolist()),
-            key=rank.__getitem__,
-        )
-        own = (warp_of == warp)[None]
-        index = min(
-            (k for k, on in waiting.items() if (on & own[0]).any()),
-            key=lambda k: self.blocks[k].rank,
-        )
-        full = self.lanes.full_mask(self.pending.pop(index))
-        if (full & ~own).any():
-            self.pending[index] = full & ~own
-        super()._step(self.blocks[index], full & own)
 
 
 def executed(specimen: Specimen, ptx: str, blocks: Sequence[int], **more: Any) -> list[bytes] | str:
@@ -113,11 +84,7 @@ def serial(specimen: Specimen, ptx: str, block: int) -> Iterator[list[bytes] | s
     ascending = list(range(warps))
     shuffled = np.random.default_rng(warps).permutation(warps).tolist()
     for order in (ascending, ascending[::-1], shuffled)[:ORDERS]:
-        with (
-            mock.patch.object(SerialMachine, "order", order),
-            mock.patch.object(launching, "Machine", SerialMachine),
-        ):
-            yield executed(specimen, ptx, [block])
+        yield executed(specimen, ptx, [block], warp_order=order)
 
 
 class ValueJudge:

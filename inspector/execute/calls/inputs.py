@@ -61,6 +61,19 @@ class LaunchInputs(Struct):
         return next((b for b in self.memory.buffers if b.name == name), None)
 
 
+def contents(memory: Memory) -> dict[str, Array]:
+    """The bytes of each element of the buffers that may be written, but those for the compiler's
+    own use, which hold addresses: (elements, bytes), by name."""
+    out = {}
+    for region in memory.regions:
+        first = region.buffers[0]
+        if region.writable and first.name not in SCRATCH:
+            item = first.owner.itemsize if isinstance(first.owner, np.ndarray) else 1
+            data = region.data[region.head : region.size]
+            out[first.name] = data[: data.size // item * item].reshape(-1, item).copy()
+    return out
+
+
 class InputOptions(Struct, frozen=True):
     """How inputs are made.
 

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -16,6 +17,7 @@ from msgspec import Struct, field
 from inspector.analysis.hints.subject import ExecutedAccess, ExecutedBranch, ExecutedFacts
 from inspector.base.errors import PtxviewError, Stopped, UsageError
 from inspector.execute import (
+    Execution,
     Facts,
     Fault,
     LaunchError,
@@ -28,12 +30,13 @@ from inspector.execute import (
 )
 from inspector.execute.block_order import BlockObserver
 from inspector.execute.blocks import ORDERED, BasicBlock
-from inspector.execute.calls.inputs import SCRATCH, LaunchInputs
+from inspector.execute.calls.inputs import LaunchInputs, contents
+from inspector.execute.calls.warp_orders import OrderOutcome, warp_orders
 from inspector.execute.facts import kind_of
 from inspector.execute.kinds import Array, Mask, i64, u64
 from inspector.execute.lanes import Lanes, block_number
 from inspector.execute.launch import BlockChoice, choose, cluster_of
-from inspector.execute.memory import Access, Memory
+from inspector.execute.memory import Access
 from inspector.execute.synchronization import Race, RaceObserver
 from inspector.execute.waits import (
     ArrivalObserver,
@@ -199,6 +202,19 @@ class TraceLaunch(Struct, frozen=True):
         """Threads of a block."""
         return self.block[0] * self.block[1] * self.block[2]
 
+    def execute(self, program: Program, inputs: LaunchInputs, **options: Any) -> Execution:
+        """``inspector.execute.execute`` with its ``options``."""
+        return execute(
+            program,
+            self.grid,
+            self.block,
+            inputs.arguments,
+            memory=inputs.memory,
+            shared=self.shared,
+            cluster=self.cluster,
+            **options,
+        )
+
 
 class TracedLaunch(Struct):
     """What happened. ``ran`` of ``launch.blocks`` blocks; ``work`` in lane-instructions.
@@ -217,6 +233,8 @@ class TracedLaunch(Struct):
     """Of the first, the middle and the last of the blocks that were chosen, if asked for."""
     order: BlockObserver | None = None
     """Of all blocks that were run, if races were asked for."""
+    orders: tuple[OrderOutcome, ...] = ()
+    """What a block did in other orders of its warps, if they were asked for."""
     ran: int | None = 0
     work: int = 0
     sampled: bool = False
@@ -288,13 +306,14 @@ def trace_launch(
     cheap: int = CHEAP,
     values: bool = True,
     races: bool = False,
+    orders: bool = False,
     stop: Stop | None = None,
 ) -> TracedLaunch:
     """Runs a launch and counts what happens at each line.
 
     ``make`` gives new inputs each time that it is called; ``values``: also what registers
     held, which takes longer; ``races``: also races in shared memory and between blocks, and reads
-    of unwritten shared memory.
+    of unwritten shared memory; ``orders``: also a block of those with its warps in other orders.
 
     Raises CannotRun before anything is run, LaunchError for a launch that no device would take,
     Stopped where ``stop`` says so; a fault and a budget that is spent are results.
@@ -322,6 +341,17 @@ def trace_launch(
     unwritten = {} if traced.races is None else traced.races.unwritten
     if unwritten and (traced.ran is None or not _differs(traced, run_chosen(partial(begin, FILL)))):
         unwritten.clear()
+    if orders and traced.races is not None and traced.ran:
+        block = sorted(traced.races.followed)[len(traced.races.followed) // 2]
+
+        def run_block(order: Sequence[int]) -> LaunchInputs:
+            inputs = make()
+            launch.execute(
+                program, inputs, blocks=[block], warp_order=order, seconds=_left_until(end)
+            )
+            return inputs
+
+        traced.orders = warp_orders(run_block, -(-launch.threads // WARP))
     return traced
 
 
@@ -374,20 +404,9 @@ def _explained(
 
     def run(variant: Program, observer: Observer) -> PtxviewError | None:
         """Run the block, or its cluster; gives what ended it."""
-        inputs = make()
         try:
-            execute(
-                variant,
-                launch.grid,
-                launch.block,
-                inputs.arguments,
-                memory=inputs.memory,
-                shared=launch.shared,
-                cluster=launch.cluster,
-                blocks=numbers,
-                seconds=max(0.0, end - time.monotonic()),
-                observer=observer,
-            )
+            seconds = _left_until(end)
+            launch.execute(variant, make(), blocks=numbers, seconds=seconds, observer=observer)
         except (Fault, OutOfBudget) as error:
             return error
         return None
@@ -406,20 +425,16 @@ def _explained(
     return explained
 
 
+def _left_until(end: float) -> float:
+    return max(0.0, end - time.monotonic())
+
+
 def _differs(traced: TracedLaunch, again: TracedLaunch) -> bool:
     """Whether a launch had another result when it was run again; a spent budget is none."""
     if again.ran is None:
         return again.fault is not None
-    return _contents(again.inputs.memory) != _contents(traced.inputs.memory)
-
-
-def _contents(memory: Memory) -> dict[str, bytes]:
-    """The contents of each buffer but those that hold addresses."""
-    return {
-        region.buffers[0].name: region.data[region.head : region.size].tobytes()
-        for region in memory.regions
-        if region.writable and region.buffers[0].name not in SCRATCH
-    }
+    before = contents(traced.inputs.memory)
+    return any((before[n] != now).any() for n, now in contents(again.inputs.memory).items())
 
 
 def _ends(program: Program, launch: TraceLaunch, blocks: BlockSelection) -> list[int]:
@@ -447,17 +462,12 @@ def _run_blocks(
     observers += [traced.facts, traced.coalescing]
     observers += [observer for observer in (traced.races, traced.order) if observer is not None]
     try:
-        result = execute(
+        result = traced.launch.execute(
             program,
-            traced.launch.grid,
-            traced.launch.block,
-            traced.inputs.arguments,
-            memory=traced.inputs.memory,
-            shared=traced.launch.shared,
-            cluster=traced.launch.cluster,
+            traced.inputs,
             blocks=numbers,
             budget=budget - traced.work,
-            seconds=max(0.0, end - time.monotonic()),
+            seconds=_left_until(end),
             observer=observers,
         )
     except Fault as fault:
@@ -533,18 +543,8 @@ def trace_block(
     fault: Fault | None = None
     ended: str | None = None
     try:
-        execute(
-            program,
-            launch.grid,
-            launch.block,
-            inputs.arguments,
-            memory=inputs.memory,
-            shared=launch.shared,
-            cluster=launch.cluster,
-            blocks=[block],
-            budget=budget,
-            seconds=seconds,
-            observer=observers,
+        launch.execute(
+            program, inputs, blocks=[block], budget=budget, seconds=seconds, observer=observers
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None

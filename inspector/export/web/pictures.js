@@ -96,10 +96,36 @@ function gridPicture(picture) {
   }
   return [height, parts];
 }
-const FORMS = { plot: plotPicture, grid: gridPicture };
+const STRIP_LABEL_ROOM = 180, STRIP_TEXT_ROOM = 345;
+/** What things do over time: a row each, a bar a kind; a phase has its number in it. */
+function stripPicture(picture) {
+  const height = PICTURE_TOP + picture.rows.length * ROW_HEIGHT + 4, words = new Map(picture.kinds);
+  const x = scaleOf(picture.axis, STRIP_LABEL_ROOM, PICTURE_WIDTH - STRIP_TEXT_ROOM);
+  const parts = [
+    marked('', figureOf(picture.axis.low), x(picture.axis.low), 12),
+    marked('', `${figureOf(picture.axis.high)} ${picture.axis.unit}`, x(picture.axis.high), 12, 'end'),
+  ];
+  picture.rows.forEach((row, n) => {
+    const y = PICTURE_TOP + n * ROW_HEIGHT;
+    parts.push(marked('name', row.label, 0, y + 10));
+    for (const [kind, begin, end] of row.runs) {
+      const phase = kind.startsWith('phase ') ? kind.slice(6) : null;
+      const box = { x: x(begin), y: y - 1, width: Math.max(x(end) - x(begin), 0.5), height: ROW_HEIGHT - 6 };
+      const about = `${row.label}: ${words.get(kind) ?? kind}, ${figureOf(begin)} to ${figureOf(end)} ${picture.axis.unit}`;
+      parts.push(titled(draw('rect', { ...box, class: phase === null ? `of-${kind}` : `phase${phase % 2}` }), about));
+      if (phase !== null && box.width > 8 * phase.length) parts.push(marked('cell', phase, box.x + box.width / 2, y + 10, 'middle'));
+    }
+    const shares = row.shares.map(([kind, share]) => `${KIND_NAMES[kind] ?? kind} ${Math.round(100 * share)} %`).join(', ');
+    parts.push(marked('name', shares, PICTURE_WIDTH - STRIP_TEXT_ROOM + 12, y + 10));
+  });
+  return [height, parts];
+}
+const KIND_NAMES = { copy: 'copies', products: 'products', tensor: 'busy', wait: 'mbarriers', barrier: 'barriers' };
+const legend = (kinds) => make('ul', { cls: 'keyed' }, ...kinds.map(([kind, words]) => make('li', { style: { '--of': `var(--of-${kind})` } }, words)));
+const FORMS = { plot: plotPicture, grid: gridPicture, strips: stripPicture };
 /** A picture with its question, its answer and its notes. */
 function drawn(picture) {
   const [height, parts] = (FORMS[picture.form] ?? rowPicture)(picture);
   const svg = draw('svg', { class: 'picture', viewBox: `0 0 ${PICTURE_WIDTH} ${height}`, role: 'img', 'aria-label': `${picture.title} ${picture.answer}` }, ...parts);
-  return make('figure', {}, make('figcaption', {}, make('b', {}, picture.title), ` ${picture.answer}`), svg, ...picture.notes.map((note) => make('p', { cls: 'quiet' }, note)));
+  return make('figure', {}, make('figcaption', {}, make('b', {}, picture.title), ` ${picture.answer}`), svg, ...(picture.kinds ? [legend(picture.kinds)] : []), ...picture.notes.map((note) => make('p', { cls: 'quiet' }, note)));
 }

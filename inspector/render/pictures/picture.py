@@ -100,4 +100,30 @@ class GridPicture(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
+class StripRow(Struct, frozen=True):
+    """What something does over time: each kind with its begin and end in the axis' unit.
+
+    ``shares`` of its whole time, the largest first.
+    """
+
+    label: str
+    runs: Sequence[tuple[str, float, float]]
+    shares: Sequence[tuple[str, float]] = ()
+
+
+class StripPicture(Struct, frozen=True):
+    """Rows of what is done along one axis of time; ``kinds`` are the legend, in its order.
+
+    ``--json`` prints the timeline that it is made of instead.
+    """
+
+    title: str
+    answer: str
+    form: Literal["strips"]
+    axis: Axis
+    rows: Sequence[StripRow]
+    kinds: Sequence[tuple[str, str]]
+    notes: Sequence[str] = ()
+
+
 Picture = RowPicture | PlotPicture | GridPicture

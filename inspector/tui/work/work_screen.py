@@ -378,10 +378,9 @@ class TimingScreen(WorkScreen):
             return
 
         def simulate() -> tuple[Timeline, float]:
-            from inspector.estimate.rows import block_timeline, constants, frequent
+            from inspector.estimate.launches import LaunchEstimates
 
-            launch = frequent(self.kernel, self.variant)
-            return block_timeline(self.reads, launch, constants(self.reads, None)[1])
+            return LaunchEstimates(self.reads).timeline(self.kernel, self.variant)
 
         self.starts("drawing a block of it")
         self.tick()
