@@ -64,6 +64,7 @@ class Machine(Struct, frozen=True):
     remote_latency: float
     remote_bytes: float
     cluster_barrier: float
+    fence: float
     cluster_sms: Mapping[str, int] = {}
     """SMs that clusters of so many blocks, one on each, reach at most; all SMs where not named."""
 
@@ -323,6 +324,8 @@ class Simulation:
             sm.l1 = max(cycle, sm.l1) + op.waves
             complete = sm.l1 + machine.shared_latency
             read = sm.l1 + 8
+        elif op.fences:
+            next_cycle = cycle + machine.fence
         elif base in self.latencies:
             complete = cycle + self.latencies[base]
         elif op.products:
@@ -476,7 +479,8 @@ class Simulation:
         moved = op.sectors * 32 * (1 + self.machine.partial_store * op.partial)
         sm.l2 = max(begun, sm.l2) + moved / self.l2_rate
         if self.writes:
-            sm.memory = max(begun, sm.memory) + moved * self.writes / self.memory_rate
+            written = moved * op.memory * self.writes
+            sm.memory = max(begun, sm.memory) + written / self.memory_rate
         self.last_store = max(self.last_store, sm.l2, sm.memory if self.writes else 0.0)
         return begun
 

@@ -27,16 +27,19 @@ SECTOR = 32
 
 
 class LineTraffic(Struct):
-    """Loads of one line of PTX from global memory, in distinct sectors of 32 bytes a block.
+    """What one line of PTX moves from or to global memory, in sectors of 32 bytes.
 
     Of those ``loaded`` an instruction at a time, ``new`` are those that the block had not loaded
-    before; ``memory`` is the share of new sectors that no other block of the launch has loaded.
+    before; ``memory`` is the share of new sectors that no other block of the launch has loaded. Of
+    those stored it is the share that is left where all stores of a block to one sector count as
+    one, and ``partial`` the share of their bytes that the block leaves as they were.
     """
 
     loaded: int = 0
     new: int = 0
     by_buffer: dict[int, int] = field(default_factory=dict)
     memory: float = 1.0
+    partial: float = 0.0
 
 
 class Traffic(Observer):
@@ -50,8 +53,9 @@ class Traffic(Observer):
         self.loaded: dict[int, int] = defaultdict(int)
         self.reach: dict[int, int] = defaultdict(int)
         """Sectors up to the last that is loaded, by buffer."""
-        self.stored = 0
         self.contended = False
+        self._stored: dict[int, list[tuple[int, Array, int]]] = defaultdict(list)
+        """The addresses that each block stores to, with their lines and bytes."""
         self._touched: dict[tuple[int, int], Array] = {}
         self._atomic: Array = np.empty(0, u64)
 
@@ -72,21 +76,22 @@ class Traffic(Observer):
                 self.contended |= len(distinct) < len(places)
                 self.contended |= bool(np.isin(distinct, self._atomic).any())
                 self._atomic = np.union1d(self._atomic, distinct)
-            sectors = np.unique(places >> u64(5))
+            number = int(lanes.numbers[block])
             if kind == "load":
-                self._load(int(lanes.numbers[block]), line, sectors)
+                self._load(number, line, np.unique(places >> u64(5)))
             else:
-                self.stored += len(sectors)
+                self._stored[number].append((line, places, access.nbytes))
 
     def _copied(self, lanes: Lanes, access: Access) -> None:
         """A bulk copy, which goes past L1."""
         assert access.lane is not None
-        sectors = np.unique(access.address.astype(u64) >> u64(5))
+        line = self.program.code.instructions[access.instruction].line
+        number = int(lanes.numbers[access.lane[0]])
+        places = access.address.astype(u64)
         if access.way.endswith("load"):
-            line = self.program.code.instructions[access.instruction].line
-            self._load(int(lanes.numbers[access.lane[0]]), line, sectors)
+            self._load(number, line, np.unique(places >> u64(5)))
         else:
-            self.stored += len(sectors)
+            self._stored[number].append((line, places, access.nbytes))
 
     def _load(self, block: int, line: int, sectors: Array) -> None:
         row = self.lines.setdefault(line, LineTraffic())
@@ -123,7 +128,34 @@ class Traffic(Observer):
             if row.new:
                 row.memory = sum(n * share.get(b, 1) for b, n in row.by_buffer.items()) / row.new
         loaded = sum(self.loaded[buffer] * fraction for buffer, fraction in share.items())
-        return loaded * scale * SECTOR, self.stored * scale * SECTOR
+        return loaded * scale * SECTOR, self._finish_stores() * scale * SECTOR
+
+    def _finish_stores(self) -> int:
+        """The sectors that blocks store to. Sets ``memory`` and ``partial`` of the lines."""
+        visited: dict[int, list[Array]] = defaultdict(list)
+        """By line: of each sector of a request, how often the block comes to it, and its bytes that
+        are left."""
+        total = 0
+        for stores in self._stored.values():
+            places = np.concatenate([places for _, places, _ in stores])
+            nbytes = np.concatenate([np.full(len(at), n, u64) for _, at, n in stores])
+            sectors, found = np.unique(places >> u64(5), return_inverse=True)
+            total += len(sectors)
+            filled = np.zeros(len(sectors), u64)
+            masks = ((u64(1) << np.minimum(nbytes, u64(32))) - u64(1)) << (places & u64(31))
+            np.bitwise_or.at(filled, found, masks & u64(0xFFFFFFFF))
+            bits = np.unpackbits(filled.astype(np.uint32).view(np.uint8)).reshape(-1, SECTOR)
+            left = 1 - bits.mean(1)
+            requests = [np.unique(at >> u64(5)) for _, at, _ in stores]
+            indices = [np.searchsorted(sectors, request) for request in requests]
+            visits = np.bincount(np.concatenate(indices), minlength=len(sectors))
+            for (line, _, _), index in zip(stores, indices, strict=True):
+                visited[line].append(np.stack([1 / visits[index], left[index]]))
+        for line, parts in visited.items():
+            memory, partial = np.concatenate(parts, 1).mean(1).tolist()
+            row = self.lines.setdefault(line, LineTraffic())
+            row.memory, row.partial = memory, partial
+        return total
 
 
 UNITS = {
@@ -185,7 +217,8 @@ class Op(Struct):
     parts; ``remote`` the bytes that a request has of other blocks' shared memory.
     ``barrier`` is the number of the block's barrier that it waits at, and of how many warps,
     0 for all. ``unit``: ``copy`` or ``send`` of a bulk copy, ``wait`` or ``arrive`` at an mbarrier,
-    ``cluster wait`` or ``cluster arrive`` at the cluster's barrier.
+    ``cluster wait`` or ``cluster arrive`` at the cluster's barrier. ``fences``: it waits until the
+    warp's stores are seen beyond the SM.
     """
 
     n: int
@@ -205,6 +238,7 @@ class Op(Struct):
     waves: float = 1.0
     products: float = 0.0
     remote: float = 0.0
+    fences: bool = False
     unit: str = ""
     depends: tuple[str, int] | None = None
     group: bool = False
@@ -253,6 +287,8 @@ def decode(
         op.group = base.endswith("GMMA") and "gsb0" in line.text
     elif base == "BAR":
         op.barrier = _barrier(line) if "SYNC" in opcode or "RED" in opcode else None
+    elif base == "MEMBAR":
+        op.fences = "GPU" in opcode or "SYS" in opcode
     elif base == "EXIT":
         op.ends = "@" not in line.text.partition("EXIT")[0]
     if base in SHARED or base == "LDGSTS":
@@ -318,15 +354,16 @@ def _access(
         op.sectors = use.sectors / use.requests
         op.tags = use.tag_requests / use.requests
         op.requests = use.requests / warps_run
-        op.partial = 1 - min(1.0, use.bytes_wanted / (32 * use.sectors))
     elif rows:
         op.sectors = 0.0
     if any(access.space == DISTRIBUTED for row in rows for access in row.accesses):
         op.remote = 32.0 * access_bytes(opcode)
-    load = next((traffic[p] for p in op.ptx if p in traffic), None)
-    if load is not None and op.base in LOADS and load.loaded:
-        op.fresh = round(load.new / load.loaded, 1)
-        op.memory = load.memory
+    moved = next((traffic[p] for p in op.ptx if p in traffic), None)
+    if moved is not None and (op.base in STORES or moved.loaded):
+        op.memory = moved.memory
+        op.partial = moved.partial
+    if moved is not None and op.base in LOADS and moved.loaded:
+        op.fresh = round(moved.new / moved.loaded, 1)
 
 
 NEGLIGIBLE = 0.02
@@ -368,7 +405,9 @@ class Path:
         for counted in copies:
             other_loops = [other for other in copies if other is not counted]
             trip_counts = [self._trips_by(key, n, other_loops) for key, n in counted.items()]
-            trips.append(median(trip_counts) if trip_counts else 1.0)
+            # Blocks that are passed by, such as the rest of an unrolled loop, say nothing of it.
+            executed = [trip_count for trip_count in trip_counts if trip_count]
+            trips.append(median(executed) if executed else float(not trip_counts))
         return trips
 
     def _copies_in(self, loop: Loop) -> Counter[CopiedLine]:

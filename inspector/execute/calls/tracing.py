@@ -342,7 +342,7 @@ def trace_launch(
     if unwritten and (traced.ran is None or not _differs(traced, run_chosen(partial(begin, FILL)))):
         unwritten.clear()
     if orders and traced.races is not None and traced.ran:
-        block = sorted(traced.races.followed)[len(traced.races.followed) // 2]
+        block = _ends(program, launch, blocks)[1]
 
         def run_block(order: Sequence[int]) -> LaunchInputs:
             inputs = make()
