@@ -476,8 +476,9 @@ class Simulation:
             sm.l1 = begun + op.remote / self.machine.remote_bytes
             return begun
         sm.l1 = begun + max(op.tags, op.sectors / 4)
-        moved = op.sectors * 32 * (1 + self.machine.partial_store * op.partial)
-        sm.l2 = max(begun, sm.l2) + moved / self.l2_rate
+        moved = op.sectors * 32
+        merged = moved * (1 + self.machine.partial_store * op.partial)
+        sm.l2 = max(begun, sm.l2) + merged / self.l2_rate
         if self.writes:
             written = moved * op.memory * self.writes
             sm.memory = max(begun, sm.memory) + written / self.memory_rate

@@ -24,6 +24,10 @@ from inspector.parsers.line import Line
 from inspector.parsers.sass_operands import access_bytes
 
 SECTOR = 32
+WHOLE = 0xFFFFFFFF
+"""A bit for each byte of a sector."""
+SECTOR_BITS = 42
+"""Of the number of a sector, which a process's address is of at most."""
 
 
 class LineTraffic(Struct):
@@ -31,8 +35,8 @@ class LineTraffic(Struct):
 
     Of those ``loaded`` an instruction at a time, ``new`` are those that the block had not loaded
     before; ``memory`` is the share of new sectors that no other block of the launch has loaded. Of
-    those stored it is the share that is left where all stores of a block to one sector count as
-    one, and ``partial`` the share of their bytes that the block leaves as they were.
+    those stored it is how much of them memory moves, where all stores of a block to one sector
+    count as one, and ``partial`` the share that a warp's instruction does not write the whole of.
     """
 
     loaded: int = 0
@@ -54,8 +58,8 @@ class Traffic(Observer):
         self.reach: dict[int, int] = defaultdict(int)
         """Sectors up to the last that is loaded, by buffer."""
         self.contended = False
-        self._stored: dict[int, list[tuple[int, Array, int]]] = defaultdict(list)
-        """The addresses that each block stores to, with their lines and bytes."""
+        self._stored: dict[int, list[tuple[int, Array, Array]]] = defaultdict(list)
+        """Of each block's stores: the line, the sectors, and the bytes of them that are written."""
         self._touched: dict[tuple[int, int], Array] = {}
         self._atomic: Array = np.empty(0, u64)
 
@@ -80,7 +84,8 @@ class Traffic(Observer):
             if kind == "load":
                 self._load(number, line, np.unique(places >> u64(5)))
             else:
-                self._stored[number].append((line, places, access.nbytes))
+                warps = np.flatnonzero(keep[block]) >> 5
+                self._store(number, line, places, warps, access.nbytes)
 
     def _copied(self, lanes: Lanes, access: Access) -> None:
         """A bulk copy, which goes past L1."""
@@ -91,7 +96,7 @@ class Traffic(Observer):
         if access.way.endswith("load"):
             self._load(number, line, np.unique(places >> u64(5)))
         else:
-            self._stored[number].append((line, places, access.nbytes))
+            self._store(number, line, places, 0, access.nbytes)
 
     def _load(self, block: int, line: int, sectors: Array) -> None:
         row = self.lines.setdefault(line, LineTraffic())
@@ -130,31 +135,38 @@ class Traffic(Observer):
         loaded = sum(self.loaded[buffer] * fraction for buffer, fraction in share.items())
         return loaded * scale * SECTOR, self._finish_stores() * scale * SECTOR
 
+    def _store(self, block: int, line: int, places: Array, warps: Array | int, nbytes: int) -> None:
+        """Keep the sectors of a store with the bytes that each warp writes of them, as bits."""
+        sectors = (places >> u64(5)) | (np.asarray(warps, u64) << u64(SECTOR_BITS))
+        requested, found = np.unique(sectors, return_inverse=True)
+        written = np.zeros(len(requested), np.uint32)
+        bits = u64((1 << min(nbytes, SECTOR)) - 1) << (places & u64(SECTOR - 1))
+        np.bitwise_or.at(written, found, bits.astype(np.uint32))
+        self._stored[block].append((line, requested & u64((1 << SECTOR_BITS) - 1), written))
+
     def _finish_stores(self) -> int:
         """The sectors that blocks store to. Sets ``memory`` and ``partial`` of the lines."""
-        visited: dict[int, list[Array]] = defaultdict(list)
-        """By line: of each sector of a request, how often the block comes to it, and its bytes that
-        are left."""
+        by_line: dict[int, list[Array]] = defaultdict(list)
         total = 0
         for stores in self._stored.values():
-            places = np.concatenate([places for _, places, _ in stores])
-            nbytes = np.concatenate([np.full(len(at), n, u64) for _, at, n in stores])
-            sectors, found = np.unique(places >> u64(5), return_inverse=True)
+            written = np.concatenate([bits for _, _, bits in stores])
+            sectors, found, counts = np.unique(
+                np.concatenate([own for _, own, _ in stores]),
+                return_inverse=True,
+                return_counts=True,
+            )
             total += len(sectors)
-            filled = np.zeros(len(sectors), u64)
-            masks = ((u64(1) << np.minimum(nbytes, u64(32))) - u64(1)) << (places & u64(31))
-            np.bitwise_or.at(filled, found, masks & u64(0xFFFFFFFF))
-            bits = np.unpackbits(filled.astype(np.uint32).view(np.uint8)).reshape(-1, SECTOR)
-            left = 1 - bits.mean(1)
-            requests = [np.unique(at >> u64(5)) for _, at, _ in stores]
-            indices = [np.searchsorted(sectors, request) for request in requests]
-            visits = np.bincount(np.concatenate(indices), minlength=len(sectors))
-            for (line, _, _), index in zip(stores, indices, strict=True):
-                visited[line].append(np.stack([1 / visits[index], left[index]]))
-        for line, parts in visited.items():
-            memory, partial = np.concatenate(parts, 1).mean(1).tolist()
+            after_all = np.zeros(len(sectors), np.uint32)
+            np.bitwise_or.at(after_all, found, written)
+            # What is left of a sector is read before it is written to memory.
+            moves = np.where(after_all == WHOLE, 1, 2) / counts
+            rows = np.stack([moves[found], written != WHOLE])
+            ends = np.cumsum([len(own) for _, own, _ in stores])
+            for (line, _, _), part in zip(stores, np.split(rows, ends[:-1], 1), strict=True):
+                by_line[line].append(part)
+        for line, parts in by_line.items():
             row = self.lines.setdefault(line, LineTraffic())
-            row.memory, row.partial = memory, partial
+            row.memory, row.partial = np.concatenate(parts, 1).mean(1).tolist()
         return total
 
 
@@ -211,10 +223,10 @@ class Op(Struct):
     """One SASS instruction, with what executed PTX says of it.
 
     ``sectors`` are those of a request and ``tags`` its lines of 128 bytes, ``fresh`` the share that
-    is not in L1, ``memory`` the share of these that is not in L2, ``partial`` the share of their
-    bytes that is not wanted, ``requests`` those of a warp; ``waves`` are a request's wavefronts of
-    shared memory; ``products`` multiplications of a tensor instruction for one of the SM's four
-    parts; ``remote`` the bytes that a request has of other blocks' shared memory.
+    is not in L1, ``memory`` the share of these that is not in L2, ``partial`` the share that a
+    store does not write the whole of, ``requests`` those of a warp; ``waves`` are a request's
+    wavefronts of shared memory; ``products`` multiplications of a tensor instruction for one of the
+    SM's four parts; ``remote`` the bytes that a request has of other blocks' shared memory.
     ``barrier`` is the number of the block's barrier that it waits at, and of how many warps,
     0 for all. ``unit``: ``copy`` or ``send`` of a bulk copy, ``wait`` or ``arrive`` at an mbarrier,
     ``cluster wait`` or ``cluster arrive`` at the cluster's barrier. ``fences``: it waits until the

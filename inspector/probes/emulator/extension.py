@@ -217,7 +217,7 @@ def write_record(file: Path, record: dict[str, Any]) -> None:
         os.replace(part, file)
 
 
-CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
+CUDA_LIBRARIES = ("cuda", "cudart", "c10_cuda", "torch_cuda")
 MAX_LOG_CHARS = 20_000
 
 

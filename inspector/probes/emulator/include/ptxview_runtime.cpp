@@ -22,6 +22,7 @@
 #include <string>
 
 #include "ptxview_launch.h"
+#include "ptxview_tensor_map.h"
 
 static const c10::impl::DeviceGuardImplInterface* guard() {
   return c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
@@ -241,6 +242,33 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* kernel,
   }
   return launch_symbol(kernel, arguments, configuration);
 }
+
+// -- the driver's functions -------------------------------------------------------------------------
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                                const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                                const cuuint32_t* steps, CUtensorMapInterleave interleave,
+                                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                CUtensorMapFloatOOBfill fill) {
+  if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE) refuse("a tensor map of an interleaved layout");
+  return encode_tiled(map, type, rank, address, dims, strides, box, steps, interleave, swizzle, promotion, fill);
+}
+static cudaError_t entry_point(const char* name, void** function, cudaDriverEntryPointQueryResult* result) {
+  if (std::strcmp(name, "cuTensorMapEncodeTiled"))
+    refuse((std::string("the driver's ") + name + " (cudaGetDriverEntryPoint)").c_str());
+  *function = reinterpret_cast<void*>(&cuTensorMapEncodeTiled);
+  if (result) *result = cudaDriverEntryPointSuccess;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long,
+                                    cudaDriverEntryPointQueryResult* result) {
+  return entry_point(name, function, result);
+}
+#if CUDART_VERSION >= 12050
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  return entry_point(name, function, result);
+}
+#endif
 
 // -- the runtime ------------------------------------------------------------------------------------
 cudaError_t cudaPeekAtLastError() {
