@@ -1,8 +1,8 @@
-"""Tensor maps of a Triton kernel: what each of its descriptors tells the copying unit.
+"""Tensor maps among the arguments of a kernel: what each tells the copying unit.
 
-The 128 bytes that are passed are opaque (CUDA Driver API, "Tensor Map Object Management"), but what
-they are encoded from is known: a call has the shape and the strides of the tensor, Triton's
-metadata the rest (``make_tensordesc_arg`` in triton/backends/nvidia/driver.py).
+Of a Triton kernel's descriptors a call has the shape and the strides of the tensor, and Triton's
+metadata has the rest (``make_tensordesc_arg`` in triton/backends/nvidia/driver.py). Of CUDA C++ the
+128 bytes that the driver encoded are read, alone or in a structure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from inspector.base.model import Argument, Call, DescriptorLayout, Variant
 from inspector.base.units import plural
-from inspector.parsers.tensor_map import L2_PROMOTION, MAX_STRIDE_BYTES, SIZE
+from inspector.parsers.tensor_map import L2_PROMOTION, MAX_STRIDE_BYTES, SIZE, SWIZZLE_BYTES
 from inspector.parsers.tensor_map import TensorMap as EncodedMap
 
 DESCRIPTOR = "tensordesc<"
@@ -50,9 +50,16 @@ def _sizes(sizes: Sequence[int]) -> str:
 def tensor_maps(variant: Variant, elements: Mapping[str, str]) -> tuple[TensorMap, ...]:
     """The tensor maps of a variant in the order of its arguments; none where that is not known.
 
-    Shapes are those that all calls have in common. ``elements`` are the names of types by the
-    number that PTX gives them.
+    Shapes are those that all calls have in common; of encoded maps those of the first call.
+    ``elements`` are the names of types by the number that PTX gives them.
     """
+    structures = [a for call in variant.calls[:1] for a in call.arguments if a.data is not None]
+    if structures:
+        return tuple(
+            _encoded_map(argument, place, encoded, elements)
+            for argument in structures
+            for place, encoded in encoded_maps(bytes.fromhex(argument.data or ""))
+        )
     names = [name for name, kind in variant.signature.items() if kind.startswith(DESCRIPTOR)]
     layouts = variant.descriptor_layouts
     if len(names) != len(layouts):
@@ -81,6 +88,22 @@ def encoded_maps(data: bytes) -> Iterator[tuple[int, EncodedMap]]:
             without_promotion = int.from_bytes(encoded, "little") & ~promotion
             if found.encode() == without_promotion.to_bytes(SIZE, "little"):
                 yield place, found
+
+
+def _encoded_map(
+    argument: Argument, place: int, encoded: EncodedMap, elements: Mapping[str, str]
+) -> TensorMap:
+    is_alone = len(argument.data or "") == 2 * SIZE
+    swizzle = encoded.swizzle
+    return TensorMap(
+        argument=argument.name if is_alone else f"{argument.name}, byte {place:,}",
+        element=elements.get(str(encoded.element), f"type {encoded.element}"),
+        box=encoded.box[::-1],
+        swizzle_bytes=SWIZZLE_BYTES[swizzle] if swizzle else 0,
+        interleave="none",
+        shape=encoded.dims[::-1],
+        strides_bytes=(*encoded.strides[::-1], encoded.item),
+    )
 
 
 def _tensor_map(

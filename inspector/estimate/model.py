@@ -66,11 +66,12 @@ class Machine(Struct, frozen=True):
     cluster_barrier: float
     fence: float
     cluster_sms: Mapping[str, int] = {}
-    """SMs that clusters of so many blocks, one on each, reach at most; all SMs where not named."""
+    """SMs that clusters of so many blocks reach where an SM holds one block; else all."""
 
-    def clusters(self, size: int) -> int:
-        """Clusters of blocks, each on an SM of its own, that the device runs at once."""
-        return max(1, self.cluster_sms.get(str(size), self.sms) // size)
+    def clusters(self, size: int, resident: int) -> int:
+        """Clusters that the device runs at once, for each block that an SM holds."""
+        sms = self.cluster_sms.get(str(size), self.sms) if resident == 1 else self.sms
+        return max(1, sms // size)
 
 
 class Role(Struct, frozen=True):
@@ -179,7 +180,7 @@ class Simulation:
         size = work.log.size
         self.sms = [Sm() for _ in range(size)]
         clusters = work.blocks / size
-        self.mine = ceil(clusters / machine.clusters(size))
+        self.mine = ceil(clusters / machine.clusters(size, work.resident))
         cluster_steps = max(1, sum(len(role.steps) * len(role.warps) for role in work.roles))
         waves = max(1, min(3, MAX_EVENTS // (cluster_steps * work.resident)))
         self.count = min(self.mine, work.resident * waves)

@@ -499,10 +499,12 @@ class Path:
 
     def _loop_steps(self, loop: int, count: float) -> list[Step]:
         """A loop's body once for each turn of one of ``count`` passages."""
-        turns = min(MAX_TURNS, round(self.trips[loop] / count))
-        if not turns:
+        trips = self.trips[loop]
+        if trips < NEGLIGIBLE * count:
             return []
-        body = self._region(self.flow.loops[loop].blocks, loop, self.trips[loop])
+        # A loop that few warps come to, each for a turn, is one turn of these.
+        turns = min(MAX_TURNS, max(1, round(trips / count)))
+        body = self._region(self.flow.loops[loop].blocks, loop, max(trips, count))
         if turns > 1:
             self._count_as_done(_accesses_by_line([op for op, _ in body]), turns - 1)
         # An access that is off in the last turns asks for nothing then.

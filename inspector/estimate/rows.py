@@ -32,6 +32,7 @@ from inspector.execute.calls.tracing import SECONDS, TraceLaunch
 from inspector.execute.kinds import Mask
 from inspector.execute.lanes import Lanes
 from inspector.execute.launch import cluster_of
+from inspector.execute.memory import DISTRIBUTED
 from inspector.measure.recorded_launch import (
     ChosenLaunch,
     LaunchOverrides,
@@ -88,6 +89,12 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     chosen_blocks = choose_blocks(call.program, launch, call.make(), neighbours)
     log = CopyLog(call.program, chosen_blocks.numbers[0])
     facts, traffic = _executed(call, chosen_blocks.numbers, log, unsized=bool(wish.unsized))
+    if any(
+        access.space == DISTRIBUTED and access.way == "atomic"
+        for row in facts.lines()
+        for access in row.accesses
+    ):
+        raise ToolMissing("atomics on other blocks' shared memory are not modelled")
     if traffic.contended:
         raise ToolMissing("atomics of several threads on one address are not modelled")
     busy_blocks = max(1, round(launch.blocks * chosen_blocks.share))

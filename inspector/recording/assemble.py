@@ -310,7 +310,9 @@ class Assembly:
             variants = []
             for variant in kernel.variants.values():
                 alone = kernel.origin is Origin.NVCC and base_name(variant.symbol) in only_of_name
-                launched = self._driver.launched(self._calls.launched(variant, alone), demangled)
+                launched = self._driver.launched(
+                    self._calls.launched(variant, alone, demangled), demangled
+                )
                 column = columns.get((variant.hash, variant.symbol), {})
                 config = {**column, **variant.config}
                 launched = replace(launched, id=ids[variant.hash], config=config)

@@ -5,13 +5,13 @@ other makers' kernels.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector.base.model import Argument, Call, Graph, Stage, Variant
-from inspector.base.names import base_name
+from inspector.base.names import argument_types, base_name
 from inspector.base.units import plural
 from inspector.recording.contents import text_of
 from inspector.recording.decoding import is_launch_number
@@ -23,6 +23,7 @@ from inspector.recording.events import (
     Problem,
     ProcessStarted,
 )
+from inspector.recording.launch_parameters import arguments_of
 from inspector.recording.processes import Process, Processes
 
 # Where a graph's code takes its inputs apart: "arg0_1, arg1_1 = args".
@@ -38,6 +39,7 @@ class _RecordedCall(Struct, frozen=True):
     process: Process
     number: int
     call: Call
+    parameters: tuple[str, ...] = ()
 
 
 class _CallTarget(Struct):
@@ -100,7 +102,7 @@ class Calls:
         if call.kind == "cuda" and not target.name:
             self._cuda.setdefault(call.name, []).append(target)
         target.name = call.name
-        target.calls.append(_RecordedCall(process, event.id, call))
+        target.calls.append(_RecordedCall(process, event.id, call, event.parameters))
 
     def _take_counts(self, event: CallCounts, process: Process) -> None:
         for text, count in event.counts.items():
@@ -124,8 +126,8 @@ class Calls:
     def _target(self, kind: str, identity: str) -> _CallTarget:
         return self._targets.setdefault((kind, identity), _CallTarget())
 
-    def launched(self, variant: Variant, alone: bool = False) -> Variant:
-        """The variant with its launches, if any were recorded.
+    def launched(self, variant: Variant, alone: bool = False, demangled: str = "") -> Variant:
+        """The variant of a kernel with its launches, if any were recorded.
 
         A launch of CUDA C++ is identified by the function's base name: it counts for the variant
         only if that is the only one of this name (``alone``).
@@ -143,7 +145,7 @@ class Calls:
         benchmark_grids: dict[tuple[int, int, int], None] = {}
         for target in targets:
             benchmark_grids |= target.benchmark_grids
-            calls += self._distinct_calls(target)
+            calls += self._distinct_calls(target, argument_types(demangled))
             launches += sum(target.undescribed.values())
             benchmarks += sum(target.benchmarks.values())
             processes |= target.processes()
@@ -195,8 +197,12 @@ class Calls:
                     f"{verb} counted and not described"
                 )
 
-    def _distinct_calls(self, target: _CallTarget) -> tuple[Call, ...]:
-        """Distinct calls in the order of first sight, those of several processes as one."""
+    def _distinct_calls(self, target: _CallTarget, types: Sequence[str] = ()) -> tuple[Call, ...]:
+        """Distinct calls in the order of first sight, those of several processes as one.
+
+        Launches of CUDA C++, whose parameters have these ``types``, are told apart by their sizes:
+        they get the arguments of the first.
+        """
         merged: dict[object, Call] = {}
         for recorded in target.calls:
             # A call is recorded when it begins, and counted when it has returned.
@@ -208,6 +214,9 @@ class Calls:
             call = replace(recorded.call, count=count, failed=failed)
             identity = _identity(call)
             earlier = merged.get(identity)
+            if recorded.parameters:
+                arguments = arguments_of(recorded.parameters, 0, types)
+                call = replace(call, arguments=arguments if earlier is None else earlier.arguments)
             merged[identity] = call if earlier is None else _merged(earlier, call)
         return tuple(merged.values())
 

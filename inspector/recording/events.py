@@ -326,11 +326,13 @@ class CallRecorded(Event, frozen=True, kw_only=True):
     """``call``: a call that is unlike those before; ``id`` is its number in the process.
 
     ``malformed`` says why ``call`` is unknown. ``final`` is whether the process counts no more.
+    ``parameters`` are those of the first such launch of CUDA C++, the bytes of each in hex.
     """
 
     id: Integer | None = None
     subject: Text | None = None
     final: bool | None = None
+    parameters: tuple[Text, ...] = ()
     call: Call | None = None
     malformed: str | None = None
 

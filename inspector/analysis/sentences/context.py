@@ -117,8 +117,8 @@ def with_tensor_maps(context: Context, tensor_maps: Sequence[TensorMap]) -> Cont
     """A context whose parameters have the tensor maps of their names."""
     by_name = {tensor_map.argument: tensor_map for tensor_map in tensor_maps}
     parameters = tuple(
-        replace(parameter, tensor_map=by_name.get(parameter.name or ""))
-        for parameter in context.parameters
+        replace(p, tensor_map=by_name.get(p.name or f"parameter {p.index}"))
+        for p in context.parameters
     )
     return replace(context, parameters=parameters)
 

@@ -47,7 +47,7 @@ def tensor_map(pieces: Pieces) -> str:
     described = parameter.tensor_map
     if described is None:
         return f"{text} ({parameter.shown})"
-    return f"{text} ({parameter.name}: {described.text(with_strides=False)})"
+    return f"{text} ({parameter.name or described.argument}: {described.text(with_strides=False)})"
 
 
 def coordinate_list(pieces: Pieces) -> list[str]:

@@ -234,7 +234,9 @@ class CallTarget:
         # A scalar that changes with every call makes every key new: no further one is described.
         return self.others if entry is None and len(self.calls) >= MAX_CALLS else entry
 
-    def add_call(self, key: Any, items: Iterable[Argument], grid: Any = None) -> CallCounter:
+    def add_call(
+        self, key: Any, items: Iterable[Argument], grid: Any = None, **facts: Any
+    ) -> CallCounter:
         """Describe a call that ``lookup`` lacks; its counter. Raises CompilerTracing."""
         try:
             call = Description(items, grid)
@@ -254,7 +256,7 @@ class CallTarget:
                 ranges(call.tensors)
                 if not self.calls and self.kind in ("triton", "graph"):
                     tensor_contents.keep_inputs(call.tensors)
-                counter = self._new(call)
+                counter = self._new(call, facts)
             if self.described >= DESCRIBED_CALLS:
                 if len(self.quick) >= MAX_KEYS:
                     self.quick.clear()
@@ -270,7 +272,7 @@ class CallTarget:
         with _lock:
             counter = self.calls.get(call.exact)
             if counter is None and len(self.failures) < MAX_FAILED_CALLS:
-                counter = self._new(call)
+                counter = self._new(call, {})
             return counter
 
     def failed(self, counter: CallCounter, error: BaseException) -> None:
@@ -285,7 +287,7 @@ class CallTarget:
         event = {"event": "calls", "counts": {number: counter.count}, "failed": {number: text}}
         emit({**event, "final": False})
 
-    def _new(self, call: Description) -> CallCounter:
+    def _new(self, call: Description, facts: dict[str, Any]) -> CallCounter:
         global _next_number
         counter = CallCounter(_next_number)
         _next_number += 1
@@ -302,6 +304,7 @@ class CallTarget:
                 "shares": call.shares,
                 "final": False,
                 **self.facts,
+                **facts,
             }
         )
         return counter

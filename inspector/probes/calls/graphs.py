@@ -162,12 +162,17 @@ def _launching(args: Any, kwargs: dict[str, Any]) -> Token:
         facts["cluster"] = list(call.cluster)
     identity = f"{call.name} {facts['block']} {call.shared} {call.cluster}"
     target = call_counts.call_target("cuda", call.name, identity, facts)
-    return target, target.lookup(call.grid) or target.add_call(call.grid, (), call.grid)
+    counter = target.lookup(call.grid)
+    if counter is None:
+        parameters = [value.hex() for value in call.arguments]
+        counter = target.add_call(call.grid, (), call.grid, parameters=parameters)
+    return target, counter
 
 
 def counted_launch(launch: Callable[[Any], Any]) -> Any:
     """``launch`` wrapped so that it counts launches of CUDA C++ on the emulated device.
 
-    It takes one with ``name``, ``grid``, ``block``, ``cluster`` and ``shared`` bytes.
+    It takes one with ``name``, ``grid``, ``block``, ``cluster``, ``shared`` bytes, and the bytes of
+    each of its ``arguments``.
     """
     return observed(launch, _launching, _ended, "launches of CUDA C++")
