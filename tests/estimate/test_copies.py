@@ -1,4 +1,4 @@
-"""Estimates of kernels that copy by TMA, beside an H200's times (CUPTI, a cold L2)."""
+"""Estimates of kernels that copy by TMA, and of clusters, beside an H200's times (CUPTI)."""
 
 import pytest
 
@@ -13,15 +13,61 @@ MEASURED = {
     ("copies", "30e660a8"): 20.5,
     ("copies", "13b5bc3f"): 47.9,
     ("roles", "b3e69730"): 43.2,
+    ("clusters", "c97d987c"): 24.5,
+    ("clusters", "17adba4c"): 180.7,
 }
-"""µs of a copy, a matmul, an attention, and a matmul whose producer is a warp of its own."""
+"""µs, with a cold L2, of a copy, a matmul, an attention, a matmul whose producer is a warp of its
+own, and of a matmul and an addition whose programs are clusters (num_ctas)."""
+SHARED = {"row_sums": (141.8, 165.9)}
+"""µs of sums of rows by clusters whose blocks read each other's shared memory: 4096 × 16384 and
+16384 × 2048."""
+STORED = {
+    "copy_rowsP": 169.8,
+    "tile_columnsP": 148.4,
+    "by_columnsP": 1092.4,
+    "by_columns_lowP": 1043.0,
+    "everyILi2E": 160.4,
+    "everyILi4E": 139.1,
+    "everyILi8E": 131.1,
+    "charsP": 503.4,
+}
+"""µs of kernels that store whole sectors (rows, through a tile, bytes), or parts of them that are
+completed later (by columns) or never (every second, fourth or eighth number); 256 MB each, by
+parts of their mangled names."""
 
 
 @pytest.mark.parametrize(("recording", "variant"), list(MEASURED))
 def test_the_measured_time_is_within_the_interval(recording: str, variant: str) -> None:
     path = FOLDER / f"{recording}.ptxview"
-    (row,) = call("time", path, variant, "--estimate", "--json").json["rows"]
+    row = call("time", path, variant, "--estimate", "--json").json["rows"][0]
     assert row["low_us"] < MEASURED[recording, variant] < row["high_us"]
+
+
+def test_blocks_of_a_cluster_read_each_others_memory() -> None:
+    path = FOLDER / "shared_clusters.ptxview"
+    rows = call("time", path, "row_sums", "--estimate", "--json").json["rows"]
+    for row, us in zip(rows, SHARED["row_sums"], strict=True):
+        assert us / 1.5 < row["median_us"] < 1.2 * us
+    refused = call("time", path, "histogram", "--estimate").text
+    assert "atomics on other blocks' shared memory are not modelled" in refused
+
+
+def test_parts_of_sectors_cost_what_they_do_on_a_gpu() -> None:
+    rows = call("time", FOLDER / "stores.ptxview", "--estimate", "--json").json["rows"]
+    for name, us in STORED.items():
+        row = next(row for row in rows if name in row["kernel"])
+        assert us / 1.4 < row["median_us"] < 1.1 * us, name
+
+
+def test_a_tensor_map_of_cuda_is_on_the_card_in_sentences_and_in_the_estimate() -> None:
+    path = FOLDER / "tensor_map.ptxview"
+    described = "box 32×32 of 128×64 f32"
+    shown = call("show", path, "transpose_tiles", "-a", "--stage", "ptx").text
+    assert f"tensor map      parameter 0: {described}, strides of 256 and 4 bytes" in shown
+    assert f"(parameter 0: {described}, no swizzle)" in shown
+    drawn = call("time", path, "--estimate", "--timeline", "--json").json["timeline"]
+    copies = [row for row in drawn["rows"] if row["label"] == "copies under way"]
+    assert drawn["bubble"] is not None and len(copies) == 1
 
 
 def test_warps_with_roles_take_the_steps_of_their_own() -> None:
