@@ -40,6 +40,7 @@ from inspector.commands.common import (
     takes_program,
 )
 from inspector.commands.open import browse, on_terminal
+from inspector.parsers.cubin import is_elf
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
 from inspector.system import faults, printing
@@ -130,6 +131,8 @@ def request_of(
         raise RunFailed(
             "there is nothing to run", f"ptxview {command} SCRIPT, -m MODULE, or -- COMMAND"
         )
+    if kind == "script" and _is_machine_code(words[0]):
+        kind, words = "command", [str(Path(words[0]).absolute()), *words[1:]]
     target = getattr(args, "target", None)
     if target is not None:
         # Imported here: most programs have no --target, and would wait for the tables.
@@ -149,6 +152,15 @@ def request_of(
         environment=environment,
         driver=not getattr(args, "no_driver", False),
     )
+
+
+def _is_machine_code(path: str) -> bool:
+    """Whether a file is a compiled program, such as nvcc's."""
+    try:
+        with Path(path).open("rb") as file:
+            return is_elf(file.read(4))
+    except OSError:
+        return False
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

@@ -100,6 +100,13 @@ def test_what_cannot_be_run_is_our_failure(tmp_path: Path, words: list[str]) -> 
     assert done.said and "Traceback" not in done.said
 
 
+def test_a_compiled_program_is_run_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "shell").symlink_to("/bin/sh")
+    words = ("run", "-o", "x.ptxview", "shell", "-c", 'printf "%s" "$1"; exit 3', "name", "a b")
+    done = ptxview(*words, cwd=tmp_path)
+    assert (done.status, done.text) == (3, "a b")
+
+
 def test_recording_goes_to_the_state_folder_and_is_the_newest(
     tmp_path: Path, user_folders: Path
 ) -> None:
