@@ -40,10 +40,9 @@ from inspector.commands.common import (
     takes_program,
 )
 from inspector.commands.open import browse, on_terminal
-from inspector.parsers.cubin import is_elf
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
-from inspector.system import faults, printing
+from inspector.system import faults, files, printing
 from inspector.system.process import ENDING, STOPPING, WANTS_TERMINAL, PtyProcess, forwarded
 from inspector.system.toolchain import gpu_present
 from inspector.tui.program.live import Choice, Live, ProgramState
@@ -116,6 +115,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+ELF = b"\x7fELF"
+"""What a compiled program begins with on Linux; its parser would be waited for."""
+
+
 def request_of(
     command: str,
     kind: str,
@@ -157,9 +160,8 @@ def request_of(
 def _is_machine_code(path: str) -> bool:
     """Whether a file is a compiled program, such as nvcc's."""
     try:
-        with Path(path).open("rb") as file:
-            return is_elf(file.read(4))
-    except OSError:
+        return files.part(Path(path), 0, len(ELF)) == ELF
+    except PtxviewError:
         return False
 
 

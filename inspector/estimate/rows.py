@@ -22,8 +22,9 @@ from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.units import some
 from inspector.estimate.copies import CopyLog
 from inspector.estimate.model import Machine, Role, Simulation, Spent, Work
-from inspector.estimate.path import Op, Path, Traffic, decode
+from inspector.estimate.path import Op, Path, decode
 from inspector.estimate.timeline import Timeline, timeline
+from inspector.estimate.traffic import Traffic
 from inspector.estimate.walk import Walk
 from inspector.execute import Facts, Fault, Malformed, Observer, OutOfBudget, Program
 from inspector.execute.blocks import BasicBlock

@@ -24,7 +24,7 @@ def test_a_map_of_the_driver_is_what_it_was_made_from(row: dict[str, object]) ->
     found = TensorMap.decode(data)
     names = ("address", "dims", "strides", "box", "steps", "swizzle", "fill")
     assert {name: getattr(found, name) for name in names} == {
-        name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in names
+        name: tuple(value) if isinstance(value := row[name], list) else value for name in names
     }
     assert found.element == NUMBERS[int(str(row["type"]))]
     without_promotion = int.from_bytes(data, "little") & ~L2_PROMOTION.encoded([3])
