@@ -156,7 +156,7 @@ def _spins(flow: Flow, lines: Sequence[Line]) -> set[int]:
     return spinning | again
 
 
-_POLL = re.compile(r"SYNCS\.PHASECHK\S*+ (U?P\d)")
+_POLL = re.compile(r"SYNCS\.PHASECHK(?:\.\w{1,16}){0,8} ++(U?P\d)")
 _GUARD = re.compile(r"@(!?)(U?P\d) ++(\S++)")
 
 

@@ -151,7 +151,8 @@ def test_a_launch_of_cuda_that_faults_and_a_function_that_raises_are_marked(fork
     text = """
 from ptxview_probes.calls import graphs
 from types import SimpleNamespace
-call = SimpleNamespace(name="k", grid=(2, 1, 1), block=(32, 1, 1), shared=0, cluster=None)
+call = SimpleNamespace(
+    name="k", grid=(2, 1, 1), block=(32, 1, 1), shared=0, cluster=None, arguments=[bytes(8)])
 def refuse(*args): raise RuntimeError("device-side assert triggered")
 for function, args in (
     (graphs.counted_launch(refuse), (call,)),
