@@ -193,8 +193,9 @@ class Simulation:
         self.last_store = 0.0
         self.heap: list[tuple[float, int, int, Warp]] = []
         self.left: list[int] = []
-        """Warps of each block that have not ended, of each cluster the blocks that have not."""
+        """Warps of each block that have not ended."""
         self.unfinished: list[int] = []
+        """Blocks of each cluster that have not ended."""
         self.waiting: list[dict[int, list[tuple[float, int, Warp]]]] = []
         """Warps at each barrier of a block by its number: since when, and the step after it."""
         self.ends: list[float] = []
