@@ -35,8 +35,6 @@ def encode(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, obje
     command = ["g++", "-shared", "-fPIC", "-I", str(HEADERS), "-I", toolkit]
     subprocess.run([*command, "-o", "encode.so", "encode.cpp"], cwd=folder, check=True)
     library = ctypes.CDLL(str(folder / "encode.so"))
-    memory = ctypes.create_string_buffer(128 + ALIGNMENT)
-    place = -(-ctypes.addressof(memory) // ALIGNMENT) * ALIGNMENT
 
     def encoded(row: dict[str, object]) -> object:
         dims = [int(n) for n in row["dims"]]  # type: ignore[attr-defined]
@@ -47,12 +45,13 @@ def encode(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, obje
             (ctypes.c_uint32 * len(dims))(*row["steps"]),  # type: ignore[misc]
         ]
         modes = [row[name] for name in ("interleave", "swizzle", "promotion", "fill")]
+        memory = ctypes.create_string_buffer(128 + ALIGNMENT)
+        place = -(-ctypes.addressof(memory) // ALIGNMENT) * ALIGNMENT
         address = ctypes.c_uint64(int(str(row["address"])))
         map_at = ctypes.c_void_p(place)
         error = library.encode(map_at, row["type"], len(dims), address, *sizes, *modes)
         return error or ctypes.string_at(place, 128).hex()
 
-    assert memory is not None
     return encoded
 
 
