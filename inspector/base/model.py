@@ -247,8 +247,8 @@ class Argument(Struct, frozen=True):
     is identified by name or text (``dtype``, ``JITFunction``, ``str``), None if not recorded.
     ``content`` names the tensor's elements before the call, in the order of their indices, where
     they were kept; of these a floating-point tensor has its range and its number of NaN, ``nans``.
-    ``data`` are the bytes, in hexadecimal, of a structure that was passed by value, such as a
-    tensor map.
+    ``data`` are the bytes, in hexadecimal, of a value whose C++ type is none of a known number or
+    address, such as a structure or a tensor map: those of the first such launch.
     """
 
     name: str

@@ -158,9 +158,13 @@ class LaunchEstimates:
         for kernel, variant in pairs:
             if time.monotonic() > until:
                 return
-            if variant.calls and is_available(variant, Stage.PTX) and _has_mbarriers(variant):
-                say(f"simulating a block of {kernel.display_name}")
-                with suppress(PtxviewError):
+            estimate = self._stored(kernel, variant)
+            has_failed = estimate is not None and estimate.us is None
+            if has_failed or not variant.calls or not is_available(variant, Stage.PTX):
+                continue
+            with suppress(PtxviewError):
+                if _has_mbarriers(variant):
+                    say(f"simulating a block of {kernel.display_name}")
                     self.timeline(kernel, variant)
 
     def kept_timeline(self, kernel: Kernel, variant: Variant) -> BlockTimeline | None:
@@ -236,6 +240,7 @@ class LaunchEstimates:
 
 
 def _has_mbarriers(variant: Variant) -> bool:
+    """Whether its PTX waits for mbarriers. Raises ``PtxviewError``."""
     return b"mbarrier.try_wait" in variant.stages[Stage.PTX].content.read()
 
 

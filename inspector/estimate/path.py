@@ -267,7 +267,10 @@ class Path:
             trip_counts = [self._trips_by(key, n, other_loops) for key, n in counted.items()]
             # Blocks that are passed by, such as the rest of an unrolled loop, say nothing of it.
             executed = [trip_count for trip_count in trip_counts if trip_count]
-            trips.append(median(executed) if executed else float(not trip_counts))
+            if executed:
+                trips.append(median(executed))
+            else:
+                trips.append(0.0 if trip_counts else 1.0)
         return trips
 
     def _copies_in(self, loop: Loop) -> Counter[CopiedLine]:

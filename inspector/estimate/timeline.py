@@ -12,8 +12,17 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from inspector.estimate.copies import WAITS
-from inspector.estimate.model import WAITING, Machine, Phase, Recorder, Simulation, Warp, Work
+from inspector.estimate.copies import OFFSETS, WAITS
+from inspector.estimate.model import (
+    CLUSTER,
+    WAITING,
+    Machine,
+    Phase,
+    Recorder,
+    Simulation,
+    Warp,
+    Work,
+)
 from inspector.estimate.path import LOADS, STORES, Op
 
 KINDS = ("copy", "products", "arithmetic", "memory", "barrier", "wait")
@@ -32,9 +41,10 @@ class Span(Struct, frozen=True):
 
 
 class BarrierPhase(Struct, frozen=True):
-    """A phase of the mbarrier at an offset of shared memory, and the line of SASS that ended it."""
+    """A phase of an mbarrier, by its offset in shared memory, or of the cluster's barrier (None);
+    ``line`` is that of SASS which ended it."""
 
-    barrier: int
+    barrier: int | None
     phase: int
     end: float
     line: int
@@ -53,11 +63,14 @@ class TimelineRow(Struct, frozen=True):
 
 
 class Bubble(Struct, frozen=True):
-    """The longest wait of the warps that multiply: for which phase, and what came late."""
+    """The longest wait of the warps that multiply: for which phase, and what came late.
+
+    ``barrier`` is as in ``BarrierPhase``.
+    """
 
     begin: float
     end: float
-    barrier: int
+    barrier: int | None
     phase: int
     line: int
 
@@ -128,7 +141,11 @@ def timeline(work: Work, machine: Machine) -> Timeline:
     end = max(spans[-1].end for spans in own)
     of_warps = _warp_rows(work, recorder, begin)
     rows = [*of_warps, *_engine_rows(work, recorder, begin, end)]
-    phases = [BarrierPhase(p.barrier, p.phase, p.end - begin, p.line) for p in recorder.phases]
+    phases = [
+        BarrierPhase(None if p.barrier == CLUSTER else p.barrier, p.phase, p.end - begin, p.line)
+        for p in recorder.phases
+        if p.barrier is not None and p.barrier <= OFFSETS
+    ]
     drawn = [row.warps[0] for row in of_warps] or range(work.warps)
     critical = _critical(work, recorder, max(drawn, key=lambda w: recorder.spans[w][-1].end))
     return Timeline(end - begin, rows, phases, _bubble(rows, phases), critical)
@@ -242,7 +259,7 @@ class _Backwards:
         self.copies = {span.end: (warp, span) for warp, span in recorder.engines["copy"]}
         self.phases = sorted(recorder.phases, key=lambda phase: phase.end)
         self.waited = _waited(work)
-        self.arrivals = {
+        self.arrivals: dict[tuple[int | None, int], int] = {
             (event.barrier, event.phase): warp
             for (warp, line), executions in work.log.events.items()
             for events in executions

@@ -167,7 +167,7 @@ class BulkCopies:
         if len(points) != (len(tile.dims) + 3 if rows else len(tile.dims)):
             sentence = f"a tensor of {len(tile.dims)} dimensions at {len(points)} coordinates"
             raise self.memory.fault("tensor map", sentence, n, lane)
-        count = (tile.box[0] * 4 if rows else prod(tile.box)) // tile.numbers
+        count = (tile.counts[0] * 4 if rows else prod(tile.counts)) // tile.numbers
         row, offset = self._shared(n, lane, shared, count * tile.shared_item)
         address, inside = _places_of(
             tile, [points[0], 0] if rows else points, points[1:] if rows else None
@@ -492,7 +492,7 @@ def _places_of(
         if d == 1 and rows is not None:
             index = np.array(rows, i64)
         else:
-            index = start[d] + np.arange(0, tile.box[d] * step, step, dtype=i64)
+            index = start[d] + np.arange(0, tile.counts[d] * step, step, dtype=i64)
         size = tile.dims[d]
         if d == 0 and tile.numbers > 1:
             index = index[:: tile.numbers] // tile.numbers

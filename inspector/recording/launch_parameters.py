@@ -50,8 +50,8 @@ def arguments_of(
         kind = types[index] if fits else None
         data = bytes.fromhex(text) if _HEX.fullmatch(text) else b""
         number = _number(data, kind)
-        is_structure = number is None and not _is_pointer(kind) and bool(data)
-        if is_structure:
+        is_opaque = number is None and not _is_pointer(kind) and bool(data)
+        if is_opaque:
             out.append(Argument(name, kind, data=text))
         elif varied >> index & 1:
             out.append(Argument(name, kind))

@@ -1,5 +1,7 @@
 """Estimates of kernels that copy by TMA, and of clusters, beside an H200's times (CUPTI)."""
 
+from typing import Any
+
 import pytest
 
 from inspector.commands.common import open_reader
@@ -101,6 +103,24 @@ def test_a_timeline_has_the_roles_and_what_holds_them_up() -> None:
     assert len(drawn["phases"]) == 64
     assert len({phase["barrier"] for phase in drawn["phases"]}) == 8
     assert sum(drawn["critical"].values()) == pytest.approx(1)
+
+
+def test_a_timeline_of_a_cluster_is_of_its_first_block() -> None:
+    def drawn(recording: str, kernel: str) -> dict[str, Any]:
+        words = ("time", FOLDER / f"{recording}.ptxview", kernel, "--estimate", "--timeline")
+        timeline: dict[str, Any] = call(*words, "--json").json["timeline"]
+        return timeline
+
+    matmul = drawn("clusters", "c97d987c")
+    assert [row["warps"] for row in matmul["rows"]] == [[0, 1, 2, 3], [], []]
+    # A ring of three mbarriers behind three stages of 16 KB + 16 KB a block.
+    assert {p["barrier"] for p in matmul["phases"]} == {98304, 98312, 98320}
+    sums = drawn("shared_clusters", "row_sums")
+    assert {p["barrier"] for p in sums["phases"]} == {None}
+    text = call(
+        "time", FOLDER / "shared_clusters.ptxview", "row_sums", "--estimate", "--timeline"
+    ).text
+    assert "of the cluster's barrier; last came UCGABAR_ARV" in text
 
 
 def test_a_timeline_is_of_one_kernel() -> None:

@@ -195,3 +195,50 @@ def test_an_mbarrier_that_nobody_arrives_at_is_a_fault_with_its_line() -> None:
         run(made, (2, 1), [x, y, 32, 32], program=Program(text))
     assert caught.value.cause == "deadlock"
     assert "mbarrier.try_wait" in caught.value.place.statement
+
+
+STRIDED = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128], .param .u64 out) {
+.reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<9>;
+.shared .align 128 .b8 tile[512]; .shared .align 8 .b8 bar[8];
+ld.param.u64 %rd1, [out];
+mov.u32 %r1, %tid.x;
+setp.ne.u32 %p1, %r1, 0;
+@%p1 bra WAIT;
+mbarrier.init.shared.b64 [bar], 1;
+mbarrier.arrive.expect_tx.shared.b64 %rd2, [bar], 64;
+mov.b64 %rd3, map;
+cvta.param.u64 %rd4, %rd3;
+mov.u32 %r2, 4;
+mov.u32 %r3, 1;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
+[tile], [%rd4, {%r2, %r3}], [bar];
+WAIT:
+bar.sync 0;
+TRY:
+mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;
+@!%p2 bra TRY;
+shl.b32 %r4, %r1, 2;
+mov.u32 %r5, tile;
+add.u32 %r5, %r5, %r4;
+ld.shared.u32 %r6, [%r5];
+mad.wide.u32 %rd5, %r1, 4, %rd1;
+st.global.u32 [%rd5], %r6;
+ret;
+}
+"""
+
+
+def test_element_strides_leave_out_the_rows_between() -> None:
+    """The driver reports a box of 8 × 4 with strides of 1 and 2 as 8 × 2 elements, 64 bytes."""
+    x, out = np.arange(256, dtype=np.uint32).reshape(16, 16), np.zeros(32, np.uint32)
+    memory = Memory()
+    source = memory.add("x", x)
+    tile = TensorMap(source.address, (16, 16), (64,), (8, 4), 2, steps=(1, 2))
+    assert tile.box_bytes == 64
+    arguments = [tile.encode(), memory.add("out", out)]
+    launch(Program(STRIDED), (1,), (32,), arguments, memory=memory)
+    assert np.array_equal(out[:16].reshape(2, 8), x[1:4:2, 4:12])
+    assert not out[16:].any()

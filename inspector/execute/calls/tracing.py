@@ -153,6 +153,8 @@ BUDGET = 1_000_000_000
 SECONDS = 60.0
 """Seconds that a launch may take unless somebody says otherwise: what spends the budget faster than
 lane-instructions are counted, such as a lane that waits alone, ends then."""
+ORDER_SECONDS = 10.0
+"""Seconds that one order of a block's warps may take: nobody asked for it in particular."""
 CHEAP = 100_000_000
 """Lane-instructions up to which every block is run without being asked: a few seconds."""
 MIN_BLOCKS = 8
@@ -346,9 +348,8 @@ def trace_launch(
 
         def run_block(order: Sequence[int]) -> LaunchInputs:
             inputs = make()
-            launch.execute(
-                program, inputs, blocks=[block], warp_order=order, seconds=_left_until(end)
-            )
+            seconds_left = min(ORDER_SECONDS, _left_until(end))
+            launch.execute(program, inputs, blocks=[block], warp_order=order, seconds=seconds_left)
             return inputs
 
         traced.orders = warp_orders(run_block, -(-launch.threads // WARP))

@@ -21,8 +21,8 @@ KIND_WORDS = {
 }
 NEAR_PHASES = 8
 """Phases that the second strip shows, about the middle of the block."""
-
 MOST_SHARES = 3
+"""Kinds whose shares of a row's time are shown."""
 
 Cycles = tuple[float, float]
 """A window of time."""
@@ -57,9 +57,12 @@ def sentences(timeline: Timeline, hertz: float, place: Callable[[int], str]) -> 
         begin = bubble.begin / hertz * 1e6
         yield (
             f"Longest bubble: {microseconds(length)} µs from {microseconds(begin)} µs on, for "
-            f"phase {bubble.phase} of the mbarrier at byte {bubble.barrier:,}; last came "
-            f"{place(bubble.line)}."
+            f"phase {bubble.phase} of {_barrier(bubble.barrier)}; last came {place(bubble.line)}."
         )
+
+
+def _barrier(offset: int | None) -> str:
+    return "the cluster's barrier" if offset is None else f"the mbarrier at byte {offset:,}"
 
 
 WORDS = {
@@ -88,7 +91,8 @@ def _picture(timeline: Timeline, window: Cycles, hertz: float, cells: int) -> St
         for row in timeline.rows
     ]
     if window[0] > 0:
-        for barrier in sorted({phase.barrier for phase in timeline.phases}):
+        barriers = {phase.barrier for phase in timeline.phases}
+        for barrier in sorted(barrier for barrier in barriers if barrier is not None):
             own = [phase for phase in timeline.phases if phase.barrier == barrier]
             ring = [f"phase {number}" for number in _phase_cells(own, window, cells)]
             rows.append(StripRow(f"mbarrier {barrier:,}", _runs(ring, begin, step)))
