@@ -167,6 +167,9 @@ class BulkCopies:
         if len(points) != (len(tile.dims) + 3 if rows else len(tile.dims)):
             sentence = f"a tensor of {len(tile.dims)} dimensions at {len(points)} coordinates"
             raise self.memory.fault("tensor map", sentence, n, lane)
+        if not all(tile.counts):
+            sentence = "a copy by a tensor map whose element strides are larger than its box"
+            raise self.memory.fault("tensor map", sentence, n, lane)
         count = (tile.counts[0] * 4 if rows else prod(tile.counts)) // tile.numbers
         row, offset = self._shared(n, lane, shared, count * tile.shared_item)
         address, inside = _places_of(

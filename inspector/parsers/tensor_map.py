@@ -173,8 +173,6 @@ class TensorMap:
             raise ValueError(f"it fills with NaN, which {self.kind} has not")
         if self.address % 16:
             raise ValueError("its base address is no multiple of 16 bytes")
-        if not all(self.counts):
-            raise ValueError("its element strides are larger than its box")
         if self.box[0] % self.numbers or self.dims[0] % self.numbers:
             raise ValueError("its rows or its box's are no multiple of 16 numbers of 4 bits")
 
