@@ -723,12 +723,14 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         regions: Mapping[Fold, tuple[Region, ...]],
         flow: FlowLanes | None = None,
     ) -> None:
-        """Fold without moving the screen."""
+        """Fold without moving the screen; a line that was gone to before stays in view."""
         if self.source is not None:
             self.flow = flow
             self._fit_flow()
         self.folding.set_regions(regions)
         self.fold()
+        if not self.untouched:
+            self._unfold(self.cursor)
 
     def fold(self) -> None:
         cursor_offset = self.map.row(self.cursor) - self.scroll_offset.y

@@ -81,6 +81,10 @@ async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
             assert "END" in "".join(
                 view.render_line(y).text for y, (line, _) in enumerate(view.laid()) if line == n
             )
+        view.foldable(view.folding.regions)  # found by a thread that was slower than the reader
+        assert "END" in "".join(
+            view.render_line(y).text for y, (line, _) in enumerate(view.laid()) if line == 17
+        )
         for _ in range(40):
             view.action_move(-1)
         assert view.cursor == 1
