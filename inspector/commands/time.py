@@ -268,16 +268,16 @@ def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> in
     if refused:
         raise UsageError(f"--{refused[0]} is of measured times; an estimate is of a cold L2")
     selected, _ = selected_launches(reader, words)
+    if args.timeline and len(selected) != 1:
+        raise UsageError(
+            f"--timeline is of one kernel, and {len(selected)} were named",
+            "Name one variant: ptxview list has their ids.",
+        )
     session = estimates(
         reader, selected, args.calls, args.device, named=bool(words), say=printing.narrate
     )
     drawn = None
     if args.timeline:
-        if len(selected) != 1:
-            raise UsageError(
-                f"--timeline is of one kernel, and {len(selected)} were named",
-                "Name one variant: ptxview list has their ids.",
-            )
         kernel, variant = selected[0]
         launch = frequent(kernel, variant)
         drawn = block_timeline(reader, launch, constants(reader, args.device)[1])

@@ -401,6 +401,17 @@ def test_inputs_share_memory_as_the_programs_did(
     assert abs(first - second) >= 256
 
 
+def test_a_large_tensor_repeats_its_numbers_at_no_power_of_two() -> None:
+    program = Program(kernel("", parameters=".param .u64 x"))
+    large = replace(X, shape=(9, 1 << 20), strides=(1 << 20, 1))
+    made = make_inputs(program, ["x"], [large], InputOptions()).tensor("x")
+    assert made is not None
+    values = np.frombuffer(ctypes.string_at(made.address, 36 << 20), np.float32)
+    assert abs(values.std() - 1) < 0.01
+    for power in range(24):
+        assert (values[1 << power :] == values[: -(1 << power)]).mean() < 0.01
+
+
 def test_indices_keep_their_range_in_memory_that_floats_share() -> None:
     program = Program(kernel("", parameters=".param .u64 x, .param .u64 y"))
     indices = Argument("x", "*i32", None, "int32", (16,), (1,), 512, low=3, high=5)
