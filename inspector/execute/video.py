@@ -4,7 +4,7 @@ PTX ISA, "Video Instructions". Parts are integers of 64 bits, which hold what an
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from inspector.execute.translate import Handler, Translator, Untranslatable
@@ -103,28 +103,26 @@ def _are_narrow(operands: Sequence[Operand]) -> bool:
     return all(_chosen(operand)[1] for operand in operands)
 
 
-def _is_settled(
-    row: PtxInstruction, base: str, kinds: Sequence[str], second: Sequence[str], mask: str
-) -> bool:
-    """Whether an H200 gives the PTX ISA's value in a form of one result.
+@dataclass(frozen=True)
+class VideoForm:
+    """What a video instruction but ``vmad`` computes.
 
-    What ptxas makes of the others for sm_90 keeps 32 bits of results, and merges other bits.
+    ``count`` results of ``template``; ``kinds`` are the types of the result, of A and of B, and
+    ``second`` is the operation with the third operand, or "".
     """
-    shifts = base in ("vshl", "vshr")
-    saturated = "sat" in row.parts
-    if mask and (mask[0] != "b" or second or saturated or shifts):
-        return False
-    if saturated and shifts:
-        return base == "vshr" and not second
-    if saturated:
-        return kinds[0] == "s32" or _are_narrow(row.operands[1:3])
-    if second and second[0] != "add":
-        return base not in ("vadd", "vsub") and len(set(kinds[:2] if shifts else kinds)) == 1
-    return True
+
+    base: str
+    count: int
+    kinds: Sequence[str]
+    template: str
+    second: str
+
+    @property
+    def shifts(self) -> bool:
+        return self.base in ("vshl", "vshr")
 
 
-def _operate(t: Translator, row: PtxInstruction) -> None:
-    count = int(row.base[-1]) if row.base[-1] in "24" else 1
+def _form(row: PtxInstruction) -> VideoForm:
     base = row.base.rstrip("24")
     kinds = [p for p in row.parts[1:] if p in ("u32", "s32")]
     if base == "vset":
@@ -132,39 +130,71 @@ def _operate(t: Translator, row: PtxInstruction) -> None:
     words = [p for p in row.parts[1:] if f"{base}.{p}" in OPERATIONS]
     template = OPERATIONS.get(".".join([base, *words]))
     second = [p for p in row.parts[1:] if p in SECOND]
-    shifts = base in ("vshl", "vshr")
-    if template is None or len(kinds) != 3 or len(second) > 1 or (shifts and kinds[2] != "u32"):
+    if template is None or len(kinds) != 3 or len(second) > 1:
         raise Untranslatable(UNKNOWN_FORM)
-    fields = _fields(t, row.operands[1:3], count, kinds[1:])
+    count = int(row.base[-1]) if row.base[-1] in "24" else 1
+    form = VideoForm(base, count, kinds, template, "".join(second))
+    if form.shifts and kinds[2] != "u32":
+        raise Untranslatable(UNKNOWN_FORM)
+    return form
+
+
+def _is_settled(row: PtxInstruction, form: VideoForm, mask: str) -> bool:
+    """Whether an H200 gives the PTX ISA's value in a form of one result.
+
+    What ptxas makes of the others for sm_90 keeps 32 bits of results, and merges other bits.
+    """
+    saturated = "sat" in row.parts
+    if mask and (mask[0] != "b" or form.second or saturated or form.shifts):
+        return False
+    if saturated and form.shifts:
+        return form.base == "vshr" and not form.second
+    if saturated:
+        return form.kinds[0] == "s32" or _are_narrow(row.operands[1:3])
+    if form.second and form.second != "add":
+        inputs = form.kinds[:2] if form.shifts else form.kinds
+        return form.base not in ("vadd", "vsub") and len(set(inputs)) == 1
+    return True
+
+
+def _operate(t: Translator, row: PtxInstruction) -> None:
+    form = _form(row)
+    count = form.count
+    fields = _fields(t, row.operands[1:3], count, form.kinds[1:])
     target, mask, _ = _chosen(row.operands[0])
-    if count == 1 and not _is_settled(row, base, kinds, second, mask):
+    if count == 1 and not _is_settled(row, form, mask):
         raise Untranslatable(DISPUTED)
     written = _parts(mask, count, 0)
     if any(part.first > 31 for part in written):
         raise Untranslatable(UNKNOWN_FORM)
     values: list[str] = []
     for a, b in zip(*fields, strict=True):
-        value = template.format(a, b)
+        value = form.template.format(a, b)
         if "sat" in row.parts:
-            low, high = _limits(kinds[0], written[0].width)
+            low, high = _limits(form.kinds[0], written[0].width)
             value = f"np.clip({value}, {low}, {high})"
         values.append(t.temporary(value))
     places = [p.first * count // 32 if count > 1 else 0 for p in written]
     kept = [(values[place], part) for place, part in zip(places, written, strict=True)]
     c = t.temporary(t.read(row.operands[3], "u32")) if len(row.operands) > 3 else "u32(0)"
-    if second:
-        result = f"integers.part({c}.astype(u64), 0, 32, {kinds[0] == 's32'})"
+    if form.second:
+        result = f"integers.part({c}.astype(u64), 0, 32, {form.kinds[0] == 's32'})"
         for value, _ in kept:
-            result = SECOND[second[0]].format(value, result)
-        t.write(target, f"({result}).astype(u32)", "u32")
-        return
-    result = c
+            result = SECOND[form.second].format(value, result)
+        result = f"({result}).astype(u32)"
+    else:
+        result = _merged(t, c, kept)
+    t.write(target, result, "u32")
+
+
+def _merged(t: Translator, word: str, kept: Sequence[tuple[str, Part]]) -> str:
+    """A word with values in the place of some of its parts."""
     for value, part in kept:
         bits = (1 << part.width) - 1
         others = ~(bits << part.first) & 0xFFFFFFFF
         moved = f"(({value}).astype(u32) & u32({bits})) << u32({part.first})"
-        result = t.temporary(f"({result} & u32({others})) | ({moved})")
-    t.write(target, result, "u32")
+        word = t.temporary(f"({word} & u32({others})) | ({moved})")
+    return word
 
 
 def _multiply_add(t: Translator, row: PtxInstruction) -> None:

@@ -32,8 +32,8 @@ from inspector.parsers.ptx_statement import PtxVariable
 Array = NDArray[Any]
 
 MAX_DRAWN = 4_194_301
-"""Elements that are drawn for a tensor; more repeat them, since 67 million take 1.7 s. A prime: what
-a wrong stride reads, which is often a power of two, are other numbers."""
+"""Elements that are drawn for a tensor: 67 million would take 1.7 s. More repeat them; this is a
+prime, so that what a wrong stride reads, which is often a power of two, are other numbers."""
 SCRATCH = ("global_scratch", "profile_scratch")
 """Pointers that Triton appends to a kernel's parameters (3.3 one, later two)."""
 
