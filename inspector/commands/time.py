@@ -29,6 +29,9 @@ from inspector.commands.common import JSON, PYTHON, amount, flag, option, print_
 from inspector.estimate.rows import block_timeline, constants, estimates, frequent, sass_place
 from inspector.measure.time.results import (
     CACHES,
+    COLD,
+    HOT,
+    OWN,
     STOPWATCHES,
     Session,
     Timing,
@@ -262,11 +265,11 @@ def _check_recording_options(args: argparse.Namespace) -> None:
 def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> int:
     """Estimate the times of recorded launches and print them."""
     refused = [n for n in ("stored", "roofline", "bytes", "flops", "trust") if getattr(args, n)]
-    refused += [
-        n for n, usual in (("stopwatch", "cupti"), ("cache", "cold")) if getattr(args, n) != usual
-    ]
+    refused += [] if args.stopwatch == OWN else ["stopwatch"]
     if refused:
-        raise UsageError(f"--{refused[0]} is of measured times; an estimate is of a cold L2")
+        raise UsageError(f"--{refused[0]} is of measured times")
+    if args.cache not in (COLD, HOT):
+        raise UsageError("an estimate is of a cold or a hot L2", "Give --cache hot, or none.")
     selected, _ = selected_launches(reader, words)
     if args.timeline and len(selected) != 1:
         raise UsageError(
@@ -274,13 +277,14 @@ def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> in
             "Name one variant: ptxview list has their ids.",
         )
     session = estimates(
-        reader, selected, args.calls, args.device, named=bool(words), say=printing.narrate
-    )
+        reader, selected, args.calls, args.device, named=bool(words), say=printing.narrate,
+        cache=args.cache,
+    )  # fmt: skip
     drawn = None
     if args.timeline:
         kernel, variant = selected[0]
         launch = frequent(kernel, variant)
-        drawn = block_timeline(reader, launch, constants(reader, args.device)[1])
+        drawn = block_timeline(reader, launch, constants(reader, args.device)[1], args.cache)
     if args.json:
         extra = {} if drawn is None else {"timeline": to_builtins(drawn[0])}
         print_json({**timings.document(session), **extra})

@@ -417,7 +417,7 @@ class Simulation:
         if op.memory:
             sm.memory = max(begun, sm.memory) + nbytes * op.memory / self.memory_rate
             moved = max(moved, sm.memory)
-        first = warp.cluster < self.work.resident or op.memory > 0.5
+        first = op.memory and (warp.cluster < self.work.resident or op.memory > 0.5)
         latency = machine.memory_latency if first else machine.l2_latency
         complete = {}
         for rank in {event.barrier >> RANK_SHIFT for event in events}:
@@ -468,7 +468,7 @@ class Simulation:
         if op.memory:
             sm.memory = max(begun, sm.memory) + fresh * op.memory / self.memory_rate
             moved = max(moved, sm.memory)
-        first = warp.cluster < self.work.resident or op.memory > 0.5
+        first = op.memory and (warp.cluster < self.work.resident or op.memory > 0.5)
         return moved + (machine.memory_latency if first else machine.l2_latency), begun + 12
 
     def _store(self, op: Op, sm: Sm, cycle: float) -> float:

@@ -65,10 +65,11 @@ UNSIZED = 1 << 30
 """Bytes behind a pointer of nvcc's kernels, of whose memory only the address is recorded."""
 
 
-def gather(reader: Reader, planned: PlannedLaunch) -> Work:
+def gather(reader: Reader, planned: PlannedLaunch, cache: str = COLD) -> Work:
     """The work of a recorded launch, whose PTX is executed for some blocks.
 
-    Raises ``PtxviewError`` with the reason where it is not known or not modelled.
+    A hot ``cache`` is an L2 with what an equal launch has left there. Raises ``PtxviewError`` with
+    the reason where it is not known or not modelled.
     """
     variant = planned.variant
     analysis = reader.facts.kernel_analysis(variant, Stage.SASS)
@@ -99,7 +100,9 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     if traffic.contended:
         raise ToolMissing("atomics of several threads on one address are not modelled")
     busy_blocks = max(1, round(launch.blocks * chosen_blocks.share))
-    loaded, stored = traffic.finish(busy_blocks / block_count)
+    device = reader.facts.device(variant)
+    l2_bytes = 0 if cache == COLD or device is None else device.l2_bytes or 0
+    loaded, stored = traffic.finish(busy_blocks / block_count, l2_bytes)
     executed = {row.n: row for row in facts.lines()}
     links = reader.stages.links(variant, Stage.SASS, Stage.PTX)
     warps = -(-launch.threads // 32)
@@ -318,8 +321,9 @@ def estimates(
     *,
     named: bool,
     say: Callable[[str], None],
+    cache: str = COLD,
 ) -> Session:
-    """Estimate the ``call_limit`` most frequent calls of each variant.
+    """Estimate the ``call_limit`` most frequent calls of each variant, with a cold or a hot L2.
 
     Variants without a call that can be executed have a row only if they are ``named``.
     Raises ``UsageError``.
@@ -328,7 +332,7 @@ def estimates(
     # Of libraries without PTX nothing can be executed: they have a row only where they are named.
     known_ptx = [pair for pair in selected if named or Stage.PTX in pair[1].stages]
     planned = plan(known_ptx, call_limit, kinds=("triton", "cuda"))
-    rows = [estimate(reader, launch, device_constants) for launch in planned.launches]
+    rows = [estimate(reader, launch, device_constants, cache) for launch in planned.launches]
     for sentence in planned.left_out:
         say(f"left out: {sentence}")
     if named:
@@ -344,11 +348,13 @@ def estimates(
     )
 
 
-def estimate(reader: Reader, planned: PlannedLaunch, device_constants: Constants | None) -> Timing:
+def estimate(
+    reader: Reader, planned: PlannedLaunch, device_constants: Constants | None, cache: str
+) -> Timing:
     """The estimated time of one recorded launch; without one, its warning says why."""
-    untimed_row = replace(untimed(reader, planned), stopwatch=ESTIMATE, cache=COLD)
+    untimed_row = replace(untimed(reader, planned), stopwatch=ESTIMATE, cache=cache)
     try:
-        us, _ = simulated(reader, planned, device_constants)
+        us, _ = simulated(reader, planned, device_constants, cache)
     except PtxviewError as error:
         return replace(untimed_row, warnings=(error.message,))
     bounds = device_constants or {}
@@ -382,14 +388,15 @@ class BlockTimeline(NamedTuple):
 
 
 def block_timeline(
-    reader: Reader, planned: PlannedLaunch, device_constants: Constants | None
+    reader: Reader, planned: PlannedLaunch, device_constants: Constants | None, cache: str = COLD
 ) -> BlockTimeline:
     """What a simulated block of a launch does over time.
 
     Raises ``PtxviewError`` without an estimate.
     """
     machine = _machine(planned.variant, device_constants)
-    return BlockTimeline(timeline(gather(reader, planned), machine), machine.clock_hz)
+    work = gather(reader, planned, cache)
+    return BlockTimeline(timeline(work, machine), machine.clock_hz)
 
 
 def sass_place(reader: Reader, variant: Variant, line: int) -> str:
@@ -408,11 +415,11 @@ def _machine(variant: Variant, device_constants: Constants | None) -> Machine:
 
 
 def simulated(
-    reader: Reader, planned: PlannedLaunch, device_constants: Constants | None
+    reader: Reader, planned: PlannedLaunch, device_constants: Constants | None, cache: str = COLD
 ) -> tuple[float, LineCycles]:
     """A launch's µs, and where its warps' cycles go. Raises ``PtxviewError`` without them."""
     machine = _machine(planned.variant, device_constants)
-    work = gather(reader, planned)
+    work = gather(reader, planned, cache)
     simulation = Simulation(work, machine)
     us = machine.floor_us + simulation.run() / machine.clock_hz * 1e6
     numbers = work.executed_blocks

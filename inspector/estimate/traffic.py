@@ -111,21 +111,26 @@ class Traffic(Observer):
             row.by_buffer[buffer] = row.by_buffer.get(buffer, 0) + new
             self.loaded[buffer] += new
 
-    def finish(self, scale: float) -> tuple[float, float]:
+    def finish(self, scale: float, l2_bytes: float) -> tuple[float, float]:
         """Bytes that ``scale`` times the executed blocks load from memory, and store.
 
-        A buffer is loaded from memory once at most. Sets ``memory`` of the lines.
+        A buffer is loaded from memory once at most; none is where ``l2_bytes``, of which L2 is left
+        as an equal launch leaves it, hold all of them. Sets ``memory`` of the lines.
         """
         share = {
             buffer: min(1.0, self.sizes[buffer] / (sectors * scale))
             for buffer, sectors in self.loaded.items()
             if sectors
         }
+        stored = self._finish_stores()
+        moved = stored + sum(self.loaded[buffer] * fraction for buffer, fraction in share.items())
+        if moved * scale * SECTOR <= l2_bytes:
+            share = dict.fromkeys(share, 0.0)
         for row in self.lines.values():
             if row.new:
                 row.memory = sum(n * share.get(b, 1) for b, n in row.by_buffer.items()) / row.new
         loaded = sum(self.loaded[buffer] * fraction for buffer, fraction in share.items())
-        return loaded * scale * SECTOR, self._finish_stores() * scale * SECTOR
+        return loaded * scale * SECTOR, stored * scale * SECTOR
 
     def _store(self, block: int, line: int, places: Array, warps: Array | int, nbytes: int) -> None:
         """Keep the sectors of a store with the bytes that each warp writes of them, as bits."""

@@ -305,6 +305,7 @@ def with_amounts(session: Session, moved_bytes: int | None, operations: int | No
 OWN = "cupti"
 COLD = "cold"
 """The stopwatch that reads a kernel's own duration, and the preferred state of the L2."""
+HOT = "hot"
 
 
 class StoredTime(Struct, frozen=True):
