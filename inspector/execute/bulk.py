@@ -48,6 +48,8 @@ from inspector.parsers.tensor_map import (
 _OFFSET = (1 << 56) - 1
 WARP_LANES = 32
 WORD_BITS = 32
+START_ALIGNMENT = 16
+"""Bytes of which the first coordinate of a tile is a multiple, by what an H200 takes."""
 _ANSWER_BYTES = 16
 """Of ``clusterlaunchcontrol.try_cancel``."""
 
@@ -167,10 +169,14 @@ class BulkCopies:
         if len(points) != (len(tile.dims) + 3 if rows else len(tile.dims)):
             sentence = f"a tensor of {len(tile.dims)} dimensions at {len(points)} coordinates"
             raise self.memory.fault("tensor map", sentence, n, lane)
-        if not all(tile.counts):
-            sentence = "a copy by a tensor map whose element strides are larger than its box"
+        if not rows and tile.numbers == 1 and (first := points[0] * tile.item) % START_ALIGNMENT:
+            sentence = (
+                f"a copy that begins {first} bytes into the tensor's rows: the copy engine takes "
+                f"multiples of {START_ALIGNMENT} bytes, and ends others as an illegal instruction"
+            )
             raise self.memory.fault("tensor map", sentence, n, lane)
-        count = (tile.counts[0] * 4 if rows else prod(tile.counts)) // tile.numbers
+        columns, *others = map(len, tile.offsets)
+        count = columns * (4 if rows else prod(others)) // tile.numbers
         row, offset = self._shared(n, lane, shared, count * tile.shared_item)
         address, inside = _places_of(
             tile, [points[0], 0] if rows else points, points[1:] if rows else None
@@ -491,11 +497,10 @@ def _places_of(
     address: Array = np.full((1,) * rank, tile.address, i64)
     inside: Array = np.ones((1,) * rank, bool)
     for d in range(rank):
-        step = tile.steps[d] if tile.steps else 1
         if d == 1 and rows is not None:
             index = np.array(rows, i64)
         else:
-            index = start[d] + np.arange(0, tile.counts[d] * step, step, dtype=i64)
+            index = start[d] + np.array(tile.offsets[d], i64)
         size = tile.dims[d]
         if d == 0 and tile.numbers > 1:
             index = index[:: tile.numbers] // tile.numbers

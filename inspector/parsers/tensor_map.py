@@ -130,7 +130,7 @@ class TensorMap:
             DIMS: self.dims,
             STEPS: self.steps or [1] * len(self.dims),
             BOX: self.box,
-            BOX_BYTES: [self.box_bytes],
+            BOX_BYTES: [self._encoded_bytes],
             SHARED_ALIGNMENT: [SHARED_ALIGNMENTS[self.swizzle]],
         }
         bits = sum(field.encoded(values) for field, values in fields.items())
@@ -177,15 +177,19 @@ class TensorMap:
             raise ValueError("its rows or its box's are no multiple of 16 numbers of 4 bits")
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        """The elements of a box that are copied, of each dimension."""
-        steps = self.steps or (1,) * len(self.box)
-        return tuple(size // step for size, step in zip(self.box, steps, strict=True))
+    def offsets(self) -> tuple[range, ...]:
+        """Where the elements of a box that are copied are in it, of each dimension: one of so many
+        as its element stride is, but all of the innermost (by an H200's bits)."""
+        steps = (1, *self.steps[1:]) if self.steps else (1,) * len(self.box)
+        return tuple(range(0, size, step) for size, step in zip(self.box, steps, strict=True))
 
     @property
-    def box_bytes(self) -> int:
-        """Bytes of a box in shared memory, which an mbarrier is told of."""
-        return prod(self.counts) // self.numbers * self.shared_item
+    def _encoded_bytes(self) -> int:
+        """What the driver writes as a box's bytes, which with element strides is not what is
+        copied."""
+        steps = self.steps or (1,) * len(self.box)
+        counts = (size // step for size, step in zip(self.box, steps, strict=True))
+        return prod(counts) // self.numbers * self.shared_item
 
     @property
     def extent(self) -> int:

@@ -1,6 +1,6 @@
 """Estimates against stored times, by class, with two trivial baselines; by hand.
 
-    python -m tests.estimate.evaluate [--fit] [--device H100] RECORDING…
+    python -m tests.estimate.evaluate [--fit] [--device H100] [--cache hot] RECORDING…
 
 Recordings have the times of ``ptxview run --time``. Kernels whose times constants were fitted on
 (``specimens`` of the device's table) are left out of the table; ``--fit`` fits on them again, by
@@ -24,7 +24,7 @@ from inspector.commands.common import open_reader
 from inspector.estimate.model import Machine, Simulation, Work
 from inspector.estimate.rows import devices, gather
 from inspector.measure.time.planning import PlannedLaunch
-from inspector.measure.time.results import COLD, OWN, sessions
+from inspector.measure.time.results import COLD, HOT, OWN, sessions
 from inspector.reader.query import select_one
 
 STEPS = (0.5, 0.7, 0.85, 1.2, 1.5, 2.0)
@@ -48,18 +48,18 @@ def kind_of(name: str, ptx: str) -> str:
     return "reduction" if "shfl" in ptx else "pointwise"
 
 
-def cases(paths: Sequence[str]) -> list[Case]:
+def cases(paths: Sequence[str], cache: str) -> list[Case]:
     out: dict[tuple[str, str, int], Case] = {}
     for path in paths:
         reader = open_reader(path)
         for row in (row for s in sessions(Path(path)) for row in s.rows):
-            own = (row.kind, row.stopwatch, row.cache) == ("triton", OWN, COLD)
+            own = (row.kind, row.stopwatch, row.cache) == ("triton", OWN, cache)
             if not own or row.median_us is None:
                 continue
             kernel, variant = select_one(reader.recording, row.variant)
             planned = PlannedLaunch(kernel, variant, row.call, variant.calls[row.call])
             try:
-                work = gather(reader, planned)
+                work = gather(reader, planned, cache)
             except PtxviewError as error:
                 print(f"{path} {kernel.name} {variant.id}: {error.message}")
                 continue
@@ -117,11 +117,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--device", default="H100")
+    parser.add_argument("--cache", default=COLD, choices=(COLD, HOT))
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
     known = devices()[args.device]
     machine, began = convert(known, Machine), time.monotonic()
-    every = cases(args.paths)
+    every = cases(args.paths, args.cache)
     print(f"{len(every)} launches in {time.monotonic() - began:.0f} s")
     specimens = str(known["specimens"]).split()
     if args.fit:
