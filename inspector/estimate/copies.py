@@ -18,7 +18,7 @@ from inspector.execute.program import Program
 
 WARP = 32
 OFFSETS = (1 << RANK_SHIFT) - 1
-MAX_ROLES = 6
+MAX_ROLES = 12
 ARRIVING = ("cp", "st", "red")
 """Instructions that report to an mbarrier what they have stored."""
 WAITS = 0

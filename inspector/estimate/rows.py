@@ -7,8 +7,9 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from math import prod
+from math import inf, isinf, prod
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -55,12 +56,14 @@ MAX_BLOCKS_OF_LOOPS = 2
 BUDGET = 400_000_000
 """Lane-instructions that the executed blocks may take: about ten seconds."""
 SAMPLED_BLOCKS = 8
-"""Blocks of the grid whose work is compared with that of the middle one."""
+"""Blocks of the grid whose work is compared, one of each eighth."""
 SAMPLE_BUDGET = 40_000_000
-"""Lane-instructions of the sampled blocks: where they take more, none of them is idle."""
 SAMPLE_SECONDS = 2.0
-IDLE_SHARE = 0.5
-"""Work of a block below which it does not stand for those that have most."""
+"""What the sampled blocks may take beside each other, in lane-instructions and seconds."""
+BLOCK_BUDGET = 10_000_000
+BLOCK_SECONDS = 2.0
+"""What every second of them may take alone, where they were too many beside each other."""
+GOLDEN = 0.618034
 UNSIZED = 1 << 30
 """Bytes behind a pointer of nvcc's kernels, of whose memory only the address is recorded."""
 
@@ -88,7 +91,10 @@ def gather(reader: Reader, planned: PlannedLaunch, cache: str = COLD) -> Work:
     if cluster > 1:
         neighbours = 1
     block_count = neighbours * cluster  # of a block all that are in its cluster are executed
-    chosen_blocks = choose_blocks(call.program, launch, call.make(), neighbours)
+    device = reader.facts.device(variant)
+    resident = _blocks_of_sm(reader, variant, launch)
+    at_once = device is not None and launch.blocks <= resident * (device.sms or 0)
+    chosen_blocks = choose_blocks(call.program, launch, call.make(), neighbours, at_once)
     log = CopyLog(call.program, chosen_blocks.numbers[0])
     facts, traffic = _executed(call, chosen_blocks.numbers, log, unsized=bool(wish.unsized))
     if any(
@@ -100,7 +106,6 @@ def gather(reader: Reader, planned: PlannedLaunch, cache: str = COLD) -> Work:
     if traffic.contended:
         raise ToolMissing("atomics of several threads on one address are not modelled")
     busy_blocks = max(1, round(launch.blocks * chosen_blocks.share))
-    device = reader.facts.device(variant)
     l2_bytes = 0 if cache == COLD or device is None else device.l2_bytes or 0
     loaded, stored = traffic.finish(busy_blocks / block_count, l2_bytes)
     executed = {row.n: row for row in facts.lines()}
@@ -118,7 +123,7 @@ def gather(reader: Reader, planned: PlannedLaunch, cache: str = COLD) -> Work:
     counts = {n: row.executed / (block_count * warps) for n, row in executed.items()}
     return Work(
         _roles(analysis.flow, ops, counts, log), busy_blocks, warps,
-        _blocks_of_sm(reader, variant, launch), loaded, stored,
+        resident, loaded, stored,
         executed_blocks=chosen_blocks.numbers, launched_blocks=launch.blocks, log=log,
     )  # fmt: skip
 
@@ -211,37 +216,64 @@ class BlockWork(Observer):
 
 
 def choose_blocks(
-    program: Program, launch: TraceLaunch, inputs: LaunchInputs, block_count: int
+    program: Program, launch: TraceLaunch, inputs: LaunchInputs, block_count: int, at_once: bool
 ) -> ChosenBlocks:
-    """Choose the middle of the grid; where it is idle, the sampled block that half of the work of
-    all samples is done by, in the order of their work."""
-    middle = launch.blocks // 2
-    in_the_middle = ChosenBlocks(_neighbours(middle, block_count, launch.blocks))
-    samples = {(2 * i + 1) * launch.blocks // (2 * SAMPLED_BLOCKS) for i in range(SAMPLED_BLOCKS)}
-    work = BlockWork()
+    """Choose a block near the middle of the grid where all sampled ones do as much.
+
+    Else the one that does most where all blocks of the launch run at once, and end with it; else
+    the one that half of the work of all samples is done by, in the order of their work.
+    """
+    # Evenly, but not at multiples of one of the grid's dimensions.
+    parts = ((i + i * GOLDEN % 1) / SAMPLED_BLOCKS for i in range(SAMPLED_BLOCKS))
+    samples = sorted({int(launch.blocks * part) for part in parts})
+    middle = samples[len(samples) // 2]
     try:
-        launch.execute(
-            program,
-            inputs,
-            budget=SAMPLE_BUDGET,
-            seconds=SAMPLE_SECONDS,
-            blocks=sorted(samples | {middle}),
-            observer=(work,),
-        )
-    except (Fault, Malformed, OutOfBudget):
-        return in_the_middle  # where it comes to its end is seen when it is executed
-    instructions = work.instructions
-    if instructions[middle] >= IDLE_SHARE * max(instructions.values(), default=0):
-        return in_the_middle
-    by_work = sorted(samples, key=lambda number: (instructions[number], -number))
-    total = sum(instructions[number] for number in samples)
-    done = 0
+        work = _sampled_work(program, launch, inputs, samples)
+    except (Fault, Malformed):  # where it comes to its end is seen when it is executed
+        work = {middle: 1.0}
+    most = max(work.values())
+    busiest = [number for number in work if work[number] == most]
+    if len(busiest) == len(work) and (not isinf(most) or not at_once):
+        return ChosenBlocks(_neighbours(middle, block_count, launch.blocks))
+    if isinf(most):
+        work = {number: float(isinf(instructions)) for number, instructions in work.items()}
+    # Of those that go on for longer than they were followed, the first: where blocks take tiles in
+    # turns, it takes as many as any.
+    chosen = busiest[0] if at_once or isinf(most) else _half_way(work)
+    share = sum(work.values()) / len(work) / work[chosen]
+    return ChosenBlocks(_neighbours(chosen, block_count, launch.blocks), share)
+
+
+def _half_way(work: Mapping[int, float]) -> int:
+    """The block that half of the work is done by, in the order of their work."""
+    by_work = sorted(work, key=lambda number: (work[number], -number))
+    done = 0.0
     for number in by_work:
-        done += instructions[number]
-        if 2 * done >= total:
+        done += work[number]
+        if 2 * done >= sum(work.values()):
             break
-    share = total / (len(samples) * instructions[number])
-    return ChosenBlocks(_neighbours(number, block_count, launch.blocks), share)
+    return number
+
+
+def _sampled_work(
+    program: Program, launch: TraceLaunch, inputs: LaunchInputs, samples: Sequence[int]
+) -> dict[int, float]:
+    """The instructions of blocks' warps, in the order of the blocks; infinity for one that takes
+    more than its budget."""
+
+    def run(numbers: Sequence[int], budget: int, seconds: float) -> dict[int, float]:
+        work = BlockWork()
+        run_them = partial(launch.execute, program, inputs, blocks=numbers, observer=(work,))
+        run_them(budget=budget, seconds=seconds)
+        return {number: float(work.instructions[number]) for number in numbers}
+
+    with suppress(OutOfBudget):
+        return run(samples, SAMPLE_BUDGET, SAMPLE_SECONDS)
+    work = dict.fromkeys(samples[::2], inf)
+    for number in work:
+        with suppress(OutOfBudget):
+            work |= run([number], BLOCK_BUDGET, BLOCK_SECONDS)
+    return work
 
 
 def _neighbours(first: int, count: int, block_count: int) -> range:
