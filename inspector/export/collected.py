@@ -12,7 +12,7 @@ import json
 import re
 import socket
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import product
 from pathlib import Path
@@ -81,7 +81,7 @@ class Collected(Struct):
     def recording(self, path: str) -> Recording:
         def content_of(digest: object) -> Content | None:
             data = self.content(digest)
-            return None if data is None else BytesContent(data)
+            return None if data is None else BytesContent(data, str(digest))
 
         return Assembly(content_of).recording(path, [dict(e) for e in self.events])
 
@@ -159,9 +159,24 @@ def _without_inputs(event: Event) -> Event:
 def subset(collected: Collected, kernel_variants: Sequence[KernelVariant]) -> Collected:
     """The events that some variants need, and no others."""
     selection = _Selection.from_variants(kernel_variants)
-    events = [event for event in collected.events if selection.needs(event)]
-    calls = {(e.get("pid"), str(e.get("id"))) for e in events if e.get("event") == "call"}
+    left_out = {
+        content
+        for event in collected.events
+        if event.get("event") in KERNEL_EVENTS and not selection.needs(event)
+        for content in content_names(event)
+    }
+    events = [
+        event
+        for event in collected.events
+        if selection.needs(event) and event.get("module") not in left_out
+    ]
+    calls = _numbers(events, "call")
+    launches = _numbers(events, "driver_launch")
     for event in events:
+        for kind, name in (("driver_counts", "counts"), ("driver_times", "times")):
+            rows = event.get(name)
+            if event.get("event") == kind and isinstance(rows, Mapping):
+                event[name] = _of_numbers(rows, event, launches)
         subjects = event.get("subjects")
         if event.get("event") == "calls" and isinstance(subjects, list):
             event["subjects"] = [
@@ -169,15 +184,24 @@ def subset(collected: Collected, kernel_variants: Sequence[KernelVariant]) -> Co
             ]
         errors = event.get("failed")
         if isinstance(errors, Mapping):
-            process = event.get("pid")
-            event["failed"] = {
-                number: error for number, error in errors.items() if (process, number) in calls
-            }
+            event["failed"] = _of_numbers(errors, event, calls)
     names = {kernel.id for kernel, _ in kernel_variants}
     verdicts = _verdicts(
         collected.verdicts, lambda kernel: kernel if kernel.get("kernel") in names else None
     )
     return Collected(events, collected.contents, collected.timings, collected.blob, verdicts)
+
+
+def _numbers(events: Sequence[Event], kind: str) -> set[tuple[object, str]]:
+    """The processes and numbers of calls or launches."""
+    return {(e.get("pid"), str(e.get("id"))) for e in events if e.get("event") == kind}
+
+
+def _of_numbers(
+    rows: Mapping[str, object], event: Event, kept: Collection[tuple[object, str]]
+) -> dict[str, object]:
+    """What an event says of the calls or launches that are kept, by their numbers."""
+    return {n: row for n, row in rows.items() if (event.get("pid"), n) in kept}
 
 
 class _Selection(Struct, frozen=True):
@@ -207,7 +231,7 @@ class _Selection(Struct, frozen=True):
                 return next((d for d in digests if isinstance(d, str)), None) in self.hashes
             case "call":
                 return self.needs_call(event)
-            case "autotune":
+            case "autotune" | "driver_kernel" | "driver_launch":
                 return event.get("name") in self.names
             case kind if kind in KERNEL_EVENTS:
                 return event.get("hash") in self.hashes

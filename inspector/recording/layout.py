@@ -83,9 +83,10 @@ class BlobContent(Struct, frozen=True):
 
 
 class BytesContent(Struct, frozen=True):
-    """Content in memory."""
+    """Content in memory; ``digest`` is the SHA-256 that it is named by in a recording."""
 
     data: bytes
+    digest: str | None = None
 
     def read(self) -> bytes:
         return self.data

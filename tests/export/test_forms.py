@@ -14,7 +14,7 @@ from inspector.commands.common import open_reader
 from inspector.export import page as written
 from tests.helpers import hostile
 from tests.helpers.exported import blocks_of, index_of, texts_of, variant_of
-from tests.helpers.ptxview import LECTURE, SAMPLE, call, printed, saved, tool, variants_of
+from tests.helpers.ptxview import DATA, LECTURE, SAMPLE, call, printed, saved, tool, variants_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -180,6 +180,16 @@ def test_one_file_opens_as_what_it_was_made_of(path: Path, tmp_path: Path) -> No
     before, after = (listing(p) for p in (path, out))
     assert after["kernels"] == before["kernels"]
     assert after["graphs"] == before["graphs"] and after["calls"] == before["calls"]
+
+
+@pytest.mark.parametrize("variant", ["3ade1c39", "7aeda43a"], ids=["triton", "aten"])
+def test_a_named_kernel_of_a_gpu_is_alone_with_its_launches(variant: str, tmp_path: Path) -> None:
+    whole, out = DATA.parent / "gpu_times" / "loop.ptxview", tmp_path / "one.ptxview"
+    written = call("export", whole, variant, "-o", out, "--json").json
+    assert (written["kernels"], written["variants"]) == (1, 1)
+    (kernel,) = listing(out)["kernels"]
+    (own,) = [k for k in listing(whole)["kernels"] if k["name"] == kernel["name"]]
+    assert kernel == own
 
 
 def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
