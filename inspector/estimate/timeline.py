@@ -152,18 +152,20 @@ def timeline(work: Work, machine: Machine) -> Timeline:
 
 
 def _warp_rows(work: Work, recorder: _ClusterRecorder, begin: float) -> list[TimelineRow]:
-    """Warps by the mbarriers that they wait for, and by whether they multiply; none that idle."""
+    """Warps by the mbarriers that they wait for, and by whether they multiply; where some do, none
+    that neither wait nor arrive."""
     waited = _waited(work)
+    busy = {warp for warp, _ in (*work.log.events, *work.log.sends)}
     groups: dict[object, list[int]] = defaultdict(list)
     for warp, spans in sorted(recorder.spans.items()):
         if warp >= work.warps:
             continue
         multiplies = any(span.kind == "products" for span in spans)
-        groups[frozenset(waited[warp]), multiplies].append(warp)
+        groups[frozenset(waited[warp]), multiplies, warp in busy].append(warp)
     rows = []
     for warps in groups.values():
         spans = recorder.spans[warps[0]]
-        if len(groups) > 1 and not waited[warps[0]]:
+        if len(groups) > 1 and warps[0] not in busy:
             continue
         done = {span.kind for span in spans}
         task = next((k for k in ("products", "copy") if k in done), "arithmetic")

@@ -1,5 +1,6 @@
 """A kernel of a PTX text, translated: what it needs, what of it cannot be run, its code."""
 
+import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,9 @@ MALFORMED = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError
 """Raised by instructions with too few operands or an invalid type."""
 
 Code = Callable[[Any, list[Array], Any], Any]
+
+
+_DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 class Program:
@@ -176,6 +180,8 @@ class Program:
             raise ValueError("a predicate has no place in memory")
         if len(variable.initial) * size > variable.size:
             raise ValueError(f"{len(variable.initial)} values, of {size} bytes each")
+        if all(map(_DECIMAL.fullmatch, variable.initial)):  # tables of many thousands
+            return np.array(variable.initial).astype(u64).astype(kind).view(u8)
         out: list[Array] = []
         for text in variable.initial:
             name, _, offset = text.replace("generic(", "").replace(")", "").partition("+")

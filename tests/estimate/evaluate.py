@@ -48,7 +48,7 @@ def kind_of(name: str, ptx: str) -> str:
     return "reduction" if "shfl" in ptx else "pointwise"
 
 
-def cases(paths: Sequence[str], cache: str) -> list[Case]:
+def cases(paths: Sequence[str], cache: str = COLD) -> list[Case]:
     out: dict[tuple[str, str, int], Case] = {}
     for path in paths:
         reader = open_reader(path)

@@ -44,7 +44,9 @@ def test_blocks_that_return_at_once_do_not_stand_for_a_launch(
     program = Program(leaving(first, last), "k")
     arrays = {"x": np.zeros(BLOCKS * 32, np.float32)}
     inputs = make_inputs(program, ["x"], None, InputOptions(arrays=arrays))
-    chosen = choose_blocks(program, TraceLaunch((BLOCKS, 1, 1), (32, 1, 1)), inputs, 2, at_once=False)
+    chosen = choose_blocks(
+        program, TraceLaunch((BLOCKS, 1, 1), (32, 1, 1)), inputs, 2, at_once=False
+    )
     assert chosen.numbers == blocks
     assert chosen.share == pytest.approx(share, abs=0.06)
 

@@ -123,6 +123,15 @@ def test_a_timeline_of_a_cluster_is_of_its_first_block() -> None:
     assert "of the cluster's barrier; last came UCGABAR_ARV" in text
 
 
+def test_each_of_eight_warps_that_wait_for_one_another_has_a_row() -> None:
+    done = call("time", FOLDER / "chain.ptxview", "--estimate", "--timeline", "--json")
+    assert done.json["rows"][0]["median_us"] is not None
+    rows = done.json["timeline"]["rows"]
+    assert [row["warps"] for row in rows] == [[warp] for warp in range(8)]
+    waits = [row["shares"].get("wait", 0) for row in rows]
+    assert waits == sorted(waits) and waits[0] == 0 and waits[-1] > 0.75
+
+
 def test_a_timeline_is_of_one_kernel() -> None:
     done = call("time", FOLDER / "copies.ptxview", "--estimate", "--timeline")
     assert done.status == 2 and "--timeline is of one kernel" in done.said

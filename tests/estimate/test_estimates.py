@@ -8,7 +8,7 @@ from inspector.base.stage import Stage
 from inspector.commands.common import open_reader
 from inspector.estimate.launches import LaunchEstimates, peak_of
 from inspector.parsers import parse
-from tests.helpers.ptxview import SAMPLE, call
+from tests.helpers.ptxview import DATA, SAMPLE, call
 
 RECORDED = str(SAMPLE)
 MEASURED = {"780c582c": 1.38, "a4fe74f3": 3.78, "ed6dc2ce": 4.13}
@@ -41,6 +41,26 @@ def test_a_kernel_of_nvcc_is_executed_on_memory_of_unknown_size() -> None:
     assert done.status == 2  # a value that is read would be made up
 
 
+HOT = {"29f5764e": (9.73, 7.22), "0491aab1": (11.87, 11.68), "e70a4719": (6.05, 4.70)}
+"""µs by CUPTI on an H200 of three kernels of Liger-Kernel, with a cold and a hot L2; the 50 MB of
+the second one do not stay in it."""
+
+
+def test_with_a_hot_l2_launches_are_as_much_faster_as_on_a_gpu() -> None:
+    path = DATA.parent / "estimate" / "hot.ptxview"
+    found = {}
+    for cache in ("cold", "hot"):
+        words = ("time", path, "--estimate", "--calls", "1", f"--cache={cache}", "--json")
+        found[cache] = {row["variant"]: row for row in call(*words).json["rows"]}
+        assert {row["cache"] for row in found[cache].values()} == {cache}
+    for variant, measured in HOT.items():
+        estimated = [found[cache][variant] for cache in ("cold", "hot")]
+        for row, us in zip(estimated, measured, strict=True):
+            assert row["low_us"] < us < row["high_us"], variant
+        ratio = estimated[1]["median_us"] / estimated[0]["median_us"]
+        assert ratio == pytest.approx(measured[1] / measured[0], abs=0.15)
+
+
 def test_more_memory_bandwidth_is_never_slower() -> None:
     (fast,), (slow,) = (rows("a4fe74f3", "--device", name) for name in ("H200", "H100"))
     assert fast["median_us"] < slow["median_us"]
@@ -59,7 +79,7 @@ def test_without_a_device_that_is_known_there_is_no_time() -> None:
     assert "H100 and H200" in done.said
 
 
-@pytest.mark.parametrize("option", ["--stored", "--roofline", "--cache=hot"])
+@pytest.mark.parametrize("option", ["--stored", "--roofline", "--cache=dirty"])
 def test_options_of_measured_times_are_refused(option: str) -> None:
     done = call("time", RECORDED, "--estimate", option)
     assert done.status == 2
