@@ -7,9 +7,8 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from math import inf, isinf, prod
+from math import prod
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -201,6 +200,13 @@ class ChosenBlocks(Struct, frozen=True):
     share: float = 1.0
 
 
+class SampledWork(NamedTuple):
+    """What a block's warps run, and whether it goes on for longer than it was followed."""
+
+    goes_on: bool
+    instructions: int
+
+
 class BlockWork(Observer):
     """An observer of how many instructions the warps of each block's cluster run."""
 
@@ -233,49 +239,56 @@ def choose_blocks(
     try:
         work = _sampled_work(program, launch, inputs, samples)
     except (Fault, Malformed):  # where it comes to its end is seen when it is executed
-        work = {middle: 1.0}
-    most = max(work.values())
-    busiest = [number for number in work if work[number] == most]
-    if len(busiest) == len(work) and (not isinf(most) or not at_once):
-        return ChosenBlocks(_neighbours(middle, block_count, launch.blocks))
-    if isinf(most):
-        work = {number: float(isinf(instructions)) for number, instructions in work.items()}
-    # Of those that go on for longer than they were followed, the first: where blocks take tiles in
-    # turns, it takes as many as any.
-    chosen = busiest[0] if at_once or isinf(most) else _half_way(work)
-    share = sum(work.values()) / len(work) / work[chosen]
+        work = {middle: SampledWork(False, 1)}
+    going_on = [number for number, done in work.items() if done.goes_on]
+    alike = len(going_on) == len(work) or len(set(work.values())) == 1
+    if going_on and (at_once or not alike):
+        # The first: where blocks take tiles in turns, it takes as many as any.
+        chosen = going_on[0]
+    elif alike:
+        chosen = middle
+    elif at_once:
+        chosen = max(work, key=work.__getitem__)
+    else:
+        chosen = _half_way(work)
+    mean = sum(done.instructions for done in work.values()) / len(work)
+    share = 1.0 if alike else mean / max(1, work[chosen].instructions)
     return ChosenBlocks(_neighbours(chosen, block_count, launch.blocks), share)
 
 
-def _half_way(work: Mapping[int, float]) -> int:
+def _half_way(work: Mapping[int, SampledWork]) -> int:
     """The block that half of the work is done by, in the order of their work."""
     by_work = sorted(work, key=lambda number: (work[number], -number))
-    done = 0.0
+    total = sum(done.instructions for done in work.values())
+    done = 0
     for number in by_work:
-        done += work[number]
-        if 2 * done >= sum(work.values()):
+        done += work[number].instructions
+        if 2 * done >= total:
             break
     return number
 
 
 def _sampled_work(
     program: Program, launch: TraceLaunch, inputs: LaunchInputs, samples: Sequence[int]
-) -> dict[int, float]:
-    """The instructions of blocks' warps, in the order of the blocks; infinity for one that takes
-    more than its budget."""
+) -> dict[int, SampledWork]:
+    """What blocks do, in the order of the blocks: of all samples, or of every second."""
 
-    def run(numbers: Sequence[int], budget: int, seconds: float) -> dict[int, float]:
+    def follow(numbers: Sequence[int], budget: int, seconds: float) -> dict[int, SampledWork]:
         work = BlockWork()
-        run_them = partial(launch.execute, program, inputs, blocks=numbers, observer=(work,))
-        run_them(budget=budget, seconds=seconds)
-        return {number: float(work.instructions[number]) for number in numbers}
+        goes_on = False
+        try:
+            launch.execute(
+                program, inputs, blocks=numbers, observer=(work,), budget=budget, seconds=seconds
+            )
+        except OutOfBudget:
+            goes_on = True
+        return {number: SampledWork(goes_on, work.instructions[number]) for number in numbers}
 
-    with suppress(OutOfBudget):
-        return run(samples, SAMPLE_BUDGET, SAMPLE_SECONDS)
-    work = dict.fromkeys(samples[::2], inf)
-    for number in work:
-        with suppress(OutOfBudget):
-            work |= run([number], BLOCK_BUDGET, BLOCK_SECONDS)
+    work = follow(samples, SAMPLE_BUDGET, SAMPLE_SECONDS)
+    if any(done.goes_on for done in work.values()):
+        work = {}
+        for number in samples[::2]:
+            work |= follow([number], BLOCK_BUDGET, BLOCK_SECONDS)
     return work
 
 
