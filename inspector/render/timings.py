@@ -13,6 +13,7 @@ from inspector.base.units import microseconds, plural, some
 from inspector.measure.launch_time import LaunchTime
 from inspector.measure.time.results import (
     ESTIMATE,
+    HOT,
     KernelTime,
     Session,
     StoredTime,
@@ -220,6 +221,8 @@ def footnotes(session: Session) -> Iterator[str]:
 def _estimate_footnotes(session: Session) -> Iterator[str]:
     """What an estimate is, and each warning once with the launches that have it."""
     yield f"≈: {LESSONS[ESTIMATE]} (docs/explanation/accuracy.md)"
+    if any(timing.cache == HOT for timing in session.rows):
+        yield f"{HOT}: {STATES[HOT]}"
     launches_by_warning: dict[str, dict[str, None]] = {}
     for timing in session.rows:
         for warning in timing.warnings:

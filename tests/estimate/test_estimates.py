@@ -53,6 +53,7 @@ def test_with_a_hot_l2_launches_are_as_much_faster_as_on_a_gpu() -> None:
         words = ("time", path, "--estimate", "--calls", "1", f"--cache={cache}", "--json")
         found[cache] = {row["variant"]: row for row in call(*words).json["rows"]}
         assert {row["cache"] for row in found[cache].values()} == {cache}
+    assert "hot L2" in call("time", path, "29f5764e", "--estimate", "--cache=hot").text
     for variant, measured in HOT.items():
         estimated = [found[cache][variant] for cache in ("cold", "hot")]
         for row, us in zip(estimated, measured, strict=True):
