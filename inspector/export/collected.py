@@ -113,7 +113,9 @@ def collect(path: Path, with_inputs: bool = False) -> Collected:
     contents: dict[str, bytes] = {}
     verdicts = stored_records(path, VERDICTS)
     if not with_inputs:
-        verdicts = _verdicts(verdicts, lambda kernel: {**kernel, "reason": _plain_reason(kernel)})
+        verdicts = _changed_rows(
+            verdicts, "kernels", lambda kernel: {**kernel, "reason": _plain_reason(kernel)}
+        )
         events = [_without_inputs(event) for event in events if event.get("event") != VALUES]
     return Collected(
         [_with_named_contents(event, contents) for event in events],
@@ -125,16 +127,16 @@ def collect(path: Path, with_inputs: bool = False) -> Collected:
     )
 
 
-def _verdicts(
-    records: Iterable[Event], change: Callable[[Event], Event | None]
+def _changed_rows(
+    records: Iterable[Event], name: str, change: Callable[[Event], Event | None]
 ) -> list[dict[str, object]]:
-    """Records of verdicts with each kernel's row changed, or left out where that gives None."""
+    """Records of verdicts or times with each row changed, or left out where that gives None."""
     changed = []
     for record in records:
-        kernels = record.get("kernels")
-        rows = kernels if isinstance(kernels, list) else []
+        found = record.get(name)
+        rows = found if isinstance(found, list) else []
         kept = [change(row) for row in rows if isinstance(row, dict)]
-        changed.append({**record, "kernels": [row for row in kept if row is not None]})
+        changed.append({**record, name: [row for row in kept if row is not None]})
     return changed
 
 
@@ -186,10 +188,13 @@ def subset(collected: Collected, kernel_variants: Sequence[KernelVariant]) -> Co
         if isinstance(errors, Mapping):
             event["failed"] = _of_numbers(errors, event, calls)
     names = {kernel.id for kernel, _ in kernel_variants}
-    verdicts = _verdicts(
-        collected.verdicts, lambda kernel: kernel if kernel.get("kernel") in names else None
+    verdicts = _changed_rows(
+        collected.verdicts, "kernels", lambda row: row if row.get("kernel") in names else None
     )
-    return Collected(events, collected.contents, collected.timings, collected.blob, verdicts)
+    timings = _changed_rows(
+        collected.timings, "rows", lambda row: row if selection.needs_time(row) else None
+    )
+    return Collected(events, collected.contents, timings, collected.blob, verdicts)
 
 
 def _numbers(events: Sequence[Event], kind: str) -> set[tuple[object, str]]:
@@ -205,8 +210,9 @@ def _of_numbers(
 
 
 class _Selection(Struct, frozen=True):
-    """The hashes and names of some variants, and whether graphs and builds belong to them."""
+    """The ids, hashes and names of some variants, and whether graphs and builds belong to them."""
 
+    ids: frozenset[str]
     hashes: frozenset[str]
     names: frozenset[str]
     has_graphs: bool
@@ -217,6 +223,7 @@ class _Selection(Struct, frozen=True):
         kernels = [kernel for kernel, _ in kernel_variants]
         variants = [variant for _, variant in kernel_variants]
         return cls(
+            frozenset(variant.id for variant in variants),
             frozenset(variant.hash for variant in variants),
             frozenset([*(k.name for k in kernels), *(v.symbol for v in variants)]),
             any(v.embedded is not None or v.fusion is not None for v in variants),
@@ -240,14 +247,25 @@ class _Selection(Struct, frozen=True):
             case kind:
                 return self.has_builds or kind not in BUILD_EVENTS
 
+    def needs_time(self, row: Event) -> bool:
+        of_several = self._needs_kind(row)
+        return row.get("variant") in self.ids if of_several is None else of_several
+
     def needs_call(self, call: Event) -> bool:
-        match call.get("kind"):
+        of_several = self._needs_kind(call)
+        if of_several is not None:
+            return of_several
+        digest = call.get("hash", call.get("subject"))
+        return digest in self.hashes or call.get("name") in self.names
+
+    def _needs_kind(self, called: Event) -> bool | None:
+        """Whether a call of a graph or an extension is needed; None of a kernel."""
+        match called.get("kind"):
             case "extension":
                 return self.has_builds
             case "graph":
                 return self.has_graphs
-        digest = call.get("hash", call.get("subject"))
-        return digest in self.hashes or call.get("name") in self.names
+        return None
 
 
 def map_values(value: object, change: Callable[[object], object]) -> Any:
@@ -418,7 +436,7 @@ class Remover:
         result.timings = [map_values(t, self._changed_text) for t in original.timings]
         verdicts = original.verdicts
         if "source" in self.parts:  # a reason names operators, after which variables may be called
-            verdicts = _verdicts(verdicts, lambda kernel: {**kernel, "reason": ""})
+            verdicts = _changed_rows(verdicts, "kernels", lambda row: {**row, "reason": ""})
         result.verdicts = [map_values(record, self._changed_text) for record in verdicts]
 
         def with_new_digest(part: object) -> object:

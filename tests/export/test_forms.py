@@ -192,6 +192,20 @@ def test_a_named_kernel_of_a_gpu_is_alone_with_its_launches(variant: str, tmp_pa
     assert kernel == own
 
 
+def test_a_named_kernel_has_its_own_times_alone(tmp_path: Path) -> None:
+    whole, out = DATA.parent / "estimate" / "copies.ptxview", tmp_path / "one.ptxview"
+    assert call("export", whole, "tma_copy", "-o", out).status == 0
+    before, after = (
+        [
+            row
+            for s in call("time", path, "--stored", "--json").json["sessions"]
+            for row in s["rows"]
+        ]
+        for path in (whole, out)
+    )
+    assert len(after) < len(before) and {row["kernel"] for row in after} == {"tma_copy"}
+
+
 def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     full = tmp_path / "full"
     saved(full / "x", "")
