@@ -180,7 +180,7 @@ class Program:
             raise ValueError("a predicate has no place in memory")
         if len(variable.initial) * size > variable.size:
             raise ValueError(f"{len(variable.initial)} values, of {size} bytes each")
-        if all(map(_DECIMAL.fullmatch, variable.initial)):  # tables of many thousands
+        if size <= 8 and all(map(_DECIMAL.fullmatch, variable.initial)):  # tables of thousands
             return np.array(variable.initial).astype(u64).astype(kind).view(u8)
         out: list[Array] = []
         for text in variable.initial:

@@ -18,7 +18,7 @@ def device_kernel(out, x, m, n, bm: tl.constexpr, bn: tl.constexpr):
 @triton.jit
 def host_kernel(out, x, bm: tl.constexpr, bn: tl.constexpr):
     i, j = tl.program_id(0) * bm, tl.program_id(1) * bn
-    out.store([i, j], x.load([i, j - 3]) + 1)
+    out.store([i, j], x.load([i, j - 8]) + 1)
 
 
 @triton.jit
@@ -26,7 +26,7 @@ def padded_kernel(out, x, m, n, bm: tl.constexpr, bn: tl.constexpr):
     a = tl.make_tensor_descriptor(
         x, shape=[m, n], strides=[n, 1], block_shape=[bm, bn], padding_option="nan"
     )
-    v = a.load([m - 2, n - 4])
+    v = a.load([m - 2, n - 8])
     tl.store(out + tl.arange(0, bm)[:, None] * bn + tl.arange(0, bn)[None, :], v)
 
 
@@ -65,12 +65,12 @@ for kind in (torch.float16, torch.bfloat16, torch.float32):
         32,
     )
     want = torch.zeros_like(x)
-    want[:, 3:] = x[:, :-3]
+    want[:, 8:] = x[:, :-8]
     assert torch.equal(out, want + 1)
-    out = torch.full((4, 8), 7, device="cuda", dtype=kind)
-    padded_kernel[(1,)](out, x, 37, 40, 4, 8)
-    assert torch.equal(out[:2, :4], x[-2:, -4:])
-    assert out[2:].isnan().all() and out[:, 4:].isnan().all()
+    out = torch.full((4, 16), 7, device="cuda", dtype=kind)
+    padded_kernel[(1,)](out, x, 37, 40, 4, 16)
+    assert torch.equal(out[:2, :8], x[-2:, -8:])
+    assert out[2:].isnan().all() and out[:, 8:].isnan().all()
     out = x.clone()
     add = torch.randn(4, 8, device="cuda").to(kind)
     reduce_kernel[(1,)](out, add, "add", 37, 40, 4, 8)
