@@ -414,7 +414,7 @@ def screen_of(pilot: Pilot[None]) -> MainScreen:
 
 GROUPS = (
     *("load", "search", "card", "figures", "annotate", "words", "understand", "order", "fold"),
-    *("target", "export"),
+    *("target", "export", "links", "names", "cycles", "times", "resources"),
 )
 
 
