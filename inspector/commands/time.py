@@ -265,7 +265,8 @@ def _check_recording_options(args: argparse.Namespace) -> None:
 def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> int:
     """Estimate the times of recorded launches and print them."""
     refused = [n for n in ("stored", "roofline", "bytes", "flops", "trust") if getattr(args, n)]
-    refused += [] if args.stopwatch == OWN else ["stopwatch"]
+    if args.stopwatch != OWN:
+        refused.append("stopwatch")
     if refused:
         raise UsageError(f"--{refused[0]} is of measured times")
     if args.cache not in (COLD, HOT):

@@ -19,6 +19,7 @@ from inspector.execute.program import Program
 WARP = 32
 OFFSETS = (1 << RANK_SHIFT) - 1
 MAX_ROLES = 12
+"""Of a block; where there are more, data says where a warp goes."""
 ARRIVING = ("cp", "st", "red")
 """Instructions that report to an mbarrier what they have stored."""
 WAITS = 0

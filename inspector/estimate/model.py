@@ -417,8 +417,7 @@ class Simulation:
         if op.memory:
             sm.memory = max(begun, sm.memory) + nbytes * op.memory / self.memory_rate
             moved = max(moved, sm.memory)
-        first = op.memory and (warp.cluster < self.work.resident or op.memory > 0.5)
-        latency = machine.memory_latency if first else machine.l2_latency
+        latency = self._latency(op, warp)
         complete = {}
         for rank in {event.barrier >> RANK_SHIFT for event in events}:
             taker = self.sms[rank]
@@ -468,8 +467,14 @@ class Simulation:
         if op.memory:
             sm.memory = max(begun, sm.memory) + fresh * op.memory / self.memory_rate
             moved = max(moved, sm.memory)
-        first = op.memory and (warp.cluster < self.work.resident or op.memory > 0.5)
-        return moved + (machine.memory_latency if first else machine.l2_latency), begun + 12
+        return moved + self._latency(op, warp), begun + 12
+
+    def _latency(self, op: Op, warp: Warp) -> float:
+        """The latency of what a load or a copy reads past L1: memory's where most of it is there,
+        or where nobody can have read it before."""
+        is_first = warp.cluster < self.work.resident
+        from_memory = op.memory > 0.5 or (op.memory and is_first)
+        return self.machine.memory_latency if from_memory else self.machine.l2_latency
 
     def _store(self, op: Op, sm: Sm, cycle: float) -> float:
         """Send a store on its way; returns when L1 takes it."""

@@ -63,6 +63,7 @@ BLOCK_BUDGET = 10_000_000
 BLOCK_SECONDS = 2.0
 """What every second of them may take alone, where they were too many beside each other."""
 GOLDEN = 0.618034
+"""The golden ratio's part, whose multiples are far from each other modulo 1."""
 L2_KEPT = 0.75
 """Part of L2 in which an equal launch finds what was left. An H200 tells of 60 MB: launches of 38
 find it there, those of 50 and more do not, or in part."""

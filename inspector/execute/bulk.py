@@ -49,7 +49,7 @@ _OFFSET = (1 << 56) - 1
 WARP_LANES = 32
 WORD_BITS = 32
 START_ALIGNMENT = 16
-"""Bytes of which the first coordinate of a tile is a multiple, by what an H200 takes."""
+"""Bytes of which a tile's innermost coordinate is a multiple (an H200; triton-lang/triton#9112)."""
 _ANSWER_BYTES = 16
 """Of ``clusterlaunchcontrol.try_cancel``."""
 
@@ -171,7 +171,7 @@ class BulkCopies:
             raise self.memory.fault("tensor map", sentence, n, lane)
         if not rows and tile.numbers == 1 and (first := points[0] * tile.item) % START_ALIGNMENT:
             sentence = (
-                f"a copy that begins {first} bytes into the tensor's rows: the copy engine takes "
+                f"a tile that begins {first} bytes into the tensor's rows: the copy engine takes "
                 f"multiples of {START_ALIGNMENT} bytes, and ends others as an illegal instruction"
             )
             raise self.memory.fault("tensor map", sentence, n, lane)

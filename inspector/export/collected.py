@@ -247,25 +247,22 @@ class _Selection(Struct, frozen=True):
             case kind:
                 return self.has_builds or kind not in BUILD_EVENTS
 
-    def needs_time(self, row: Event) -> bool:
-        of_several = self._needs_kind(row)
-        return row.get("variant") in self.ids if of_several is None else of_several
-
     def needs_call(self, call: Event) -> bool:
-        of_several = self._needs_kind(call)
-        if of_several is not None:
-            return of_several
         digest = call.get("hash", call.get("subject"))
-        return digest in self.hashes or call.get("name") in self.names
+        is_own = digest in self.hashes or call.get("name") in self.names
+        return self._needs(call, is_own)
 
-    def _needs_kind(self, called: Event) -> bool | None:
-        """Whether a call of a graph or an extension is needed; None of a kernel."""
+    def needs_time(self, row: Event) -> bool:
+        return self._needs(row, row.get("variant") in self.ids)
+
+    def _needs(self, called: Event, is_own: bool) -> bool:
+        """Whether a graph, an extension's function or, if it is one's own, a kernel is needed."""
         match called.get("kind"):
             case "extension":
                 return self.has_builds
             case "graph":
                 return self.has_graphs
-        return None
+        return is_own
 
 
 def map_values(value: object, change: Callable[[object], object]) -> Any:

@@ -127,6 +127,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """Forget the previous listing's facts and its view."""
         self.linked: tuple[int, ...] = ()
         self.matches: tuple[int, ...] = ()
+        self.gone_to = False
+        """Whether the cursor was put on a line since the listing is shown; ``untouched`` says
+        whether anybody would miss where it is."""
         self.line_siblings: tuple[int, ...] = ()
         """Lines that the line became which one came here from: the search keys walk them."""
         self.current: tuple[int, ...] = ()
@@ -692,6 +695,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             if self.cursor not in lines:
                 self.cursor = self.nearest(lines)
             self.untouched = False
+            self.gone_to = True
             self._unfold(self.cursor)
             self.reveal(self.cursor, self.cursor)
         self.refresh_marks()
@@ -723,13 +727,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         regions: Mapping[Fold, tuple[Region, ...]],
         flow: FlowLanes | None = None,
     ) -> None:
-        """Fold without moving the screen; a line that was gone to before stays in view."""
+        """Fold without moving the screen; a line that was gone to stays in view."""
         if self.source is not None:
             self.flow = flow
             self._fit_flow()
         self.folding.set_regions(regions)
         self.fold()
-        if not self.untouched:
+        if self.gone_to:
             self._unfold(self.cursor)
 
     def fold(self) -> None:
@@ -769,6 +773,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             return
         n = max(1, min(n, self.lines))
         self.untouched = False
+        self.gone_to = True
         self._unfold(n)
         if n != self.cursor:
             self._put_cursor(n)
