@@ -25,7 +25,7 @@ from inspector.estimate.rows import (
     simulated,
 )
 from inspector.measure.evidence import Evidence, evidence
-from inspector.measure.time.results import Session
+from inspector.measure.time.results import COLD, Session
 from inspector.measure.time.take import device_peaks
 from inspector.parsers.line import Line
 from inspector.reader.reader import Reader
@@ -110,12 +110,16 @@ class LaunchEstimates:
         self._keep(kernel, variant, us, lasting=us is not None or took > MIN_KEPT_FAILURE_SECONDS)
         return us
 
-    def session(self, kernel: Kernel, variant: Variant) -> Session:
-        """The estimate of a launch with its interval, or with the reason why there is none."""
-        pairs = ((kernel, variant),)
-        session = estimates(self._reader, pairs, 1, None, named=True, say=lambda _: None)
+    def session(self, kernel: Kernel, variant: Variant, cache: str = COLD) -> Session:
+        """The estimate of a launch with its interval, or with the reason why there is none.
+
+        That of a cold L2 is kept.
+        """
+        session = estimates(
+            self._reader, ((kernel, variant),), 1, None, named=True, say=lambda _: None, cache=cache
+        )
         us = next((row.median_us for row in session.rows), None)
-        if us is not None:
+        if us is not None and cache == COLD:
             self._keep(kernel, variant, us, lasting=True)
         return session
 
@@ -137,17 +141,18 @@ class LaunchEstimates:
         """The cycles by line that somebody asked for before; None if nobody did."""
         return self._kept(kernel, variant, CYCLES, LineCycles)
 
-    def timeline(self, kernel: Kernel, variant: Variant) -> BlockTimeline:
-        """What a block of a variant's most frequent launch does over time; it is kept.
+    def timeline(self, kernel: Kernel, variant: Variant, cache: str = COLD) -> BlockTimeline:
+        """What a block of a variant's most frequent launch does over time.
 
-        Raises ``PtxviewError`` without an estimate.
+        That with a cold L2 is kept. Raises ``PtxviewError`` without an estimate.
         """
-        kept = self.kept_timeline(kernel, variant)
+        kept = self.kept_timeline(kernel, variant) if cache == COLD else None
         if kept is not None:
             return kept
-        drawn = block_timeline(self._reader, frequent(kernel, variant), self._device())
-        key = self._key(kernel, variant, TIMELINE)
-        self._reader.cache.store(key, msgspec.json.encode(drawn))
+        drawn = block_timeline(self._reader, frequent(kernel, variant), self._device(), cache)
+        if cache == COLD:
+            key = self._key(kernel, variant, TIMELINE)
+            self._reader.cache.store(key, msgspec.json.encode(drawn))
         return drawn
 
     def draw_missing(

@@ -27,7 +27,7 @@ from inspector.estimate.timeline import Timeline
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.measure.time import take
 from inspector.measure.time.planning import Plan, PlannedLaunch, ReplayableCall, inputs, plan
-from inspector.measure.time.results import CACHES, ESTIMATE, Session, parts
+from inspector.measure.time.results import CACHES, COLD, ESTIMATE, HOT, Session, parts
 from inspector.measure.time.take import ESTIMATE_REMEDY, BenchmarkOptions, PreparedTiming
 from inspector.reader.reader import Reader
 from inspector.recording.layout import record_file, user_derived_cache
@@ -359,17 +359,22 @@ class TimingScreen(WorkScreen):
         """Simulate the most frequent launch: its time, then what one of its blocks does over it."""
         if self.working:
             return
+        cache = self.wish.cache
+        if cache not in (COLD, HOT):
+            self.status.say("An estimate is of a cold or a hot L2: c chooses it.")
+            return
 
         def estimate() -> Session:
             from inspector.estimate.launches import LaunchEstimates
 
-            return LaunchEstimates(self.reads).session(self.kernel, self.variant)
+            return LaunchEstimates(self.reads).session(self.kernel, self.variant, cache)
 
         self.starts("simulating the launch")
         self.tick()
-        in_thread(self, estimate, self._estimated, "timing", failed=self._failed)
+        estimated = partial(self._estimated, cache)
+        in_thread(self, estimate, estimated, "timing", failed=self._failed)
 
-    def _estimated(self, session: Session) -> None:
+    def _estimated(self, cache: str, session: Session) -> None:
         stopped = self._stop.is_set()
         self.notice = None
         self.session = session
@@ -380,7 +385,7 @@ class TimingScreen(WorkScreen):
         def simulate() -> tuple[Timeline, float]:
             from inspector.estimate.launches import LaunchEstimates
 
-            return LaunchEstimates(self.reads).timeline(self.kernel, self.variant)
+            return LaunchEstimates(self.reads).timeline(self.kernel, self.variant, cache)
 
         self.starts("drawing a block of it")
         self.tick()

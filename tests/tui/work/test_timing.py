@@ -277,6 +277,16 @@ async def test_without_a_gpu_the_time_is_estimated_and_kept(recording: Path) -> 
         assert re.search(r"≈ [\d.]+ µs", text_of(ui).split("\n")[1])
 
 
+async def test_an_estimate_is_of_the_l2_that_is_chosen(recording: Path) -> None:
+    async with timing(recording, size=(120, 40)) as (ui, screen):
+        await rest(ui, "c", "e")
+        assert screen.session is not None
+        assert {row.cache for row in screen.session.rows} == {"hot"}
+        assert "hot: hot L2" in text_of(ui) and "cupti · hot L2" in text_of(ui)
+        await rest(ui, "c", "e")
+        assert "An estimate is of a cold or a hot L2" in text_of(ui)
+
+
 async def test_a_simulated_block_is_drawn_over_time(recording: Path) -> None:
     async with timing(recording, size=(120, 40)) as (ui, screen):
         await rest(ui, "e")
