@@ -56,12 +56,9 @@ BUDGET = 400_000_000
 """Lane-instructions that the executed blocks may take: about ten seconds."""
 SAMPLED_BLOCKS = 8
 """Blocks of the grid whose work is compared, one of each eighth."""
-SAMPLE_BUDGET = 40_000_000
-SAMPLE_SECONDS = 2.0
-"""What the sampled blocks may take beside each other, in lane-instructions and seconds."""
-BLOCK_BUDGET = 10_000_000
-BLOCK_SECONDS = 2.0
-"""What every second of them may take alone, where they were too many beside each other."""
+SAMPLE_BUDGET = 10_000_000
+"""Lane-instructions of the sampled blocks beside each other and, where they take more, of every
+second alone: up to three seconds each."""
 GOLDEN = 0.618034
 """The golden ratio's part, whose multiples are far from each other modulo 1."""
 L2_KEPT = 0.75
@@ -274,22 +271,21 @@ def _sampled_work(
 ) -> dict[int, SampledWork]:
     """What blocks do, in the order of the blocks: of all samples, or of every second."""
 
-    def follow(numbers: Sequence[int], budget: int, seconds: float) -> dict[int, SampledWork]:
+    def follow(numbers: Sequence[int]) -> dict[int, SampledWork]:
         work = BlockWork()
         goes_on = False
+        run = partial(launch.execute, program, inputs, budget=SAMPLE_BUDGET, seconds=SECONDS)
         try:
-            launch.execute(
-                program, inputs, blocks=numbers, observer=(work,), budget=budget, seconds=seconds
-            )
+            run(blocks=numbers, observer=(work,))
         except OutOfBudget:
             goes_on = True
         return {number: SampledWork(goes_on, work.instructions[number]) for number in numbers}
 
-    work = follow(samples, SAMPLE_BUDGET, SAMPLE_SECONDS)
+    work = follow(samples)
     if any(done.goes_on for done in work.values()):
         work = {}
         for number in samples[::2]:
-            work |= follow([number], BLOCK_BUDGET, BLOCK_SECONDS)
+            work |= follow([number])
     return work
 
 
